@@ -5,6 +5,7 @@ that ``_core`` is all a user imports.
 """
 import cydnn.core._address as _address
 import cydnn.core._call as _call
+import cydnn.core._caller as _caller
 import cydnn.core._context as _context
 import cydnn.core._descriptor as _descriptor
 import cydnn.core._driver as _driver
@@ -32,6 +33,7 @@ NAMES = {
     _nodes: "populate update",
     _descriptor: "Descriptor descriptor",
     _table: "PlanTable",
+    _caller: "Caller IN_C",
     _call: "HandleBase attempt compute nullable",
 }
 globals().update((name, getattr(module, name))

@@ -182,8 +182,30 @@ def _plain(value):
     return value if value is None or isinstance(value, (bool, int, float, str)) else to_dtype(value).name
 
 
+COMMON = frozenset(("out", "device", "explain"))
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def _is_watched(args, kw) -> bool:
+    """Somebody looks on: autograd, a trace, a mode, a transform, the profiler, a class of tensors of its own.
+    Otherwise the function is called past torch's dispatcher, which would cost four times what it does."""
+    c, records = torch._C, torch.is_grad_enabled()
+    if (c._len_torch_dispatch_stack() or c._len_torch_function_stack() or c._get_tracing_state() is not None
+            or c._functorch.peek_interpreter_stack() is not None or c._autograd._profiler_enabled()):
+        return True
+    for x in (*args, *kw.values()):
+        if type(x) in _TENSORS:
+            if records and x.requires_grad:
+                return True
+        elif isinstance(x, torch.Tensor):
+            return True
+    return False
+
+
 def _caller(function: Function, operator):
     def call(*args, **kw):
+        if not (torch.compiler.is_compiling() or not COMMON.isdisjoint(kw) or _is_watched(args, kw)):
+            return function(*args, **kw)
         arrays, options, out, device, explain = function._bind(*args, **kw)
         if out is not None or device is not None or explain:
             raise BadParam(f"{function.name}: out, device and explain must be left out, as cydnn.torch "

@@ -3,8 +3,9 @@ costs no call."""
 cimport cython
 from cpython.exc cimport PyErr_Occurred
 from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 
 cdef enum:
     MOST_DIMS = 16                            # of memory that is compared with a tensor; more fit none
@@ -25,6 +26,30 @@ cdef struct Said:                             # what an object says of its memor
     const int64_t *dims
     const int64_t *strides                    # in elements; NULL: row-major
 
+cdef struct DLTensor:
+    void *data
+    int32_t device_type
+    int32_t device_id
+    int32_t ndim
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+    int64_t *shape
+    int64_t *strides
+    uint64_t byte_offset
+
+ctypedef int (*fn_dltensor)(PyObject *x, DLTensor *out) except -1
+
+cdef struct ExchangeAPI:                      # DLPackExchangeAPI of DLPack 1
+    uint32_t major
+    uint32_t minor
+    ExchangeAPI *previous
+    void *allocate
+    void *managed_from_object
+    void *managed_to_object
+    fn_dltensor dltensor_from_object
+    void *current_work_stream
+
 
 @cython.final
 cdef class Memory:
@@ -38,6 +63,9 @@ cdef class Memory:
 cdef int pointer_other(object x, void **out) except -1           # what `pointer_of` accepts beside an int
 cdef int stream_other(object x, void **out) except -1            # what `stream_of` accepts beside an int
 cdef bint say(object x, Said *said) except -1                    # False: it must be asked in Python
+cdef ExchangeAPI *find_api(object x) except? NULL        # of a type of tensors; NULL: it has none
+cdef int tensor_of(ExchangeAPI *api, object x, DLTensor *out) except -1
+cdef void say_tensor(DLTensor *t, Said *said) noexcept
 cpdef Memory memory_of(object x)
 
 

@@ -11,7 +11,7 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 
 from cydnn.core._handles cimport Buffer, Stream
 
@@ -34,30 +34,6 @@ cdef dict LETTERS = {**dict.fromkeys("bhilqn", INT), **dict.fromkeys("BHILQN", U
 cdef dict types = {}                          # type strings and formats that were seen -> what they mean
 cdef bint is_little = sys.byteorder == "little"
 
-
-cdef struct DLTensor:
-    void *data
-    int32_t device_type
-    int32_t device_id
-    int32_t ndim
-    uint8_t code
-    uint8_t bits
-    uint16_t lanes
-    int64_t *shape
-    int64_t *strides
-    uint64_t byte_offset
-
-ctypedef int (*fn_dltensor)(PyObject *x, DLTensor *out) except -1
-
-cdef struct ExchangeAPI:                      # DLPackExchangeAPI of DLPack 1
-    uint32_t major
-    uint32_t minor
-    ExchangeAPI *previous
-    void *allocate
-    void *managed_from_object
-    void *managed_to_object
-    fn_dltensor dltensor_from_object
-    void *current_work_stream
 
 # The last type that offered the exchange API, and the last that did not; references, so their addresses stay
 # their own. ``seen``: what locks them where there is no GIL.
@@ -102,7 +78,7 @@ cdef size_t size_of(object x) except? 0:
 
 # -- What memory says of itself ------------------------------------------------------------------------------
 
-cdef inline void say_tensor(DLTensor *t, Said *said) noexcept:
+cdef void say_tensor(DLTensor *t, Said *said) noexcept:
     said.ptr = <char *>t.data + t.byte_offset
     said.code, said.bits = t.code if t.lanes == 1 else FOREIGN, t.bits * t.lanes
     said.rank, said.dims, said.strides = t.ndim, t.shape, t.strides

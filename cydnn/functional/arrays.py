@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core import pointer_of
+from .._core import IN_C, pointer_of
 from ..dtypes import ML_DTYPES, DType, boolean, dtype, u8
 from ..given import shown, unmasked
 from ..status import BadParam, CydnnError
@@ -86,6 +86,7 @@ class TorchArrays:
 
     def __init__(self):
         self.torch = torch = sys.modules["torch"]
+        IN_C.update({torch.Tensor: True, torch.nn.Parameter: True})
         self.grad = torch.is_grad_enabled
         self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 

@@ -10,6 +10,7 @@ from functools import update_wrapper
 from typing import Any, Callable, NamedTuple, Sequence, Union
 
 from .. import device as devices
+from .._core import Caller
 from ..dtypes import dtype as to_dtype
 from ..given import shown
 from ..plan import build
@@ -47,7 +48,7 @@ class Prepared:
         self._execute, self._space = plan.executable.execute, plan.workspace_bytes
         self._makers = [kind.maker(r.desc, r.is_bool, plan.device.name) for r in results]
         self._stream = kind.stream(plan.device.name)
-        self._is_plain = not (self._bools or self._turned or numbers or is_tuple or kind.is_foreign)
+        self._is_plain = not (self._bools or numbers or is_tuple or kind.is_foreign)
 
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
@@ -66,6 +67,8 @@ class Prepared:
         if out is None:
             out = self._makers[0]()
         pointers, stream = [arrays[i] if i >= 0 else out for i in self._slots], self._stream
+        for i in self._turned:
+            pointers[i] = self._kind.swapped(pointers[i])
         space = self._kind.scratch(self._space, self.plan.device) if self._space else 0
         try:
             self._execute(pointers, None, space, self._space, stream and stream())
@@ -101,7 +104,7 @@ class Prepared:
         return [out]
 
 
-class Function:
+class Function(Caller):
     """A function on arrays, and ``prepare`` beside it. Both take ``explain=True``, which gives the text of
     what would run in place of running it."""
 
@@ -124,13 +127,17 @@ class Function:
         self._positional = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in every)
         self._of_arrays = [self._places[name] for name in self.arrays]
         self._of_options = [self._places[name] for name in (*self.options, "dtype")]
+        super().__init__(dict(zip(self._places, self._defaults)), self._needed, self._positional, self.arrays,
+                         KINDS)
 
     def __repr__(self):
         return f"<function cydnn.{self.name}{self.signature}>"
 
+    def __reduce__(self):
+        return self.name                         # where its module has it
+
     def _bind(self, *args, **kw) -> tuple:
-        """(arrays, options, out, device, explain) of a call: what ``Signature.bind`` does, in a tenth of its
-        time. It is asked where something is wrong, for its words."""
+        """(arrays, options, out, device, explain) of a call, in Python that torch.compile can follow."""
         count, values = len(args), list(self._defaults)
         values[:count] = args
         for name, value in kw.items():
@@ -152,9 +159,11 @@ class Function:
         except TypeError as error:
             raise TypeError(f"{self.name}() {error}") from None
 
-    def __call__(self, *args, **kw):
+    def first(self, *args, **kw):
+        """A call that is not known yet: what comes of it is found or made, and kept."""
         arrays, options, out, device, explain = self._bind(*args, **kw)
         prepared = self._found(arrays, options, device)
+        self.keep(prepared, args, kw, MOST)
         return prepared.explain() if explain else prepared.run(arrays, out)
 
     def prepare(self, *args, **kw):
@@ -293,6 +302,7 @@ def forget():
     """Forget what calls have prepared."""
     for one in FUNCTIONS.values():
         one._plans.clear()
+        one.forget()
 
 
 __all__ = ["Array", "FUNCTIONS", "Function", "Ints", "Prepared", "forget", "function"]

@@ -1,0 +1,146 @@
+"""The lookup of a call: from arguments as a user writes them to what was prepared for arrays that lie so. A
+call that is known costs no Python but its hash."""
+from inspect import Parameter
+
+from cpython.dict cimport PyDict_GetItem, PyDict_Next
+from cpython.list cimport PyList_CheckExact
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport int64_t, uintptr_t
+
+from cydnn.core._address cimport DLTensor, ExchangeAPI, find_api, tensor_of
+
+cdef enum:
+    MOST = 32                                 # parameters of a function
+    MOST_ARRAYS = 8
+    MOST_RANK = 16
+    ROOM = 8 + 2 * MOST_RANK                  # numbers that a layout takes
+
+cdef object NO_DEFAULT = Parameter.empty
+IN_C = {}                                     # types of tensors that C asks, by DLPack's exchange API
+
+
+cdef class Caller:
+    """What a function of named parameters was called with before, and what was prepared then.
+
+    ``defaults``: {name: default, or inspect's ``empty``} of all parameters; ``needed`` of them come first and
+    have none. ``positional``: how many may be given by position. ``arrays``: names of those that are arrays;
+    what else is given, but for out and explain, is part of the key.
+    ``rows``: {type: what has ``row(x)``, which tells arrays of the type apart}, of those that C does not ask.
+    """
+
+    def __init__(self, dict defaults, int needed, int positional, tuple arrays, dict rows):
+        names = list(defaults)
+        if len(names) > MOST or len(arrays) > MOST_ARRAYS:
+            raise ValueError(f"Caller: must have <= {MOST} parameters, {MOST_ARRAYS} of them arrays; got "
+                             f"{len(names)} and {len(arrays)}")
+        self.places, self.defaults = {name: i for i, name in enumerate(names)}, tuple(defaults.values())
+        self.count, self.needed, self.positional = len(names), needed, positional
+        self.out, self.device, self.explain = [self.places[name] for name in ("out", "device", "explain")]
+        options = [i for i, name in enumerate(names) if name not in (*arrays, "out", "explain")]
+        self.array_count, self.option_count = len(arrays), len(options)
+        for i, name in enumerate(arrays):
+            self.arrays[i] = self.places[name]
+        for i, place in enumerate(options):
+            self.options[i] = place
+        self.rows, self.calls = rows, {}
+
+    def __call__(self, *args, **kw):
+        cdef void *values[MOST]
+        cdef object call = None
+        if self.bind(args, kw, values):
+            try:
+                call = self.calls.get(self.key_of(values))
+            except Exception:                 # the function itself has words for what is wrong
+                pass
+        if call is None:
+            return self.first(*args, **kw)
+        if <object>values[self.explain]:
+            return call.explain()
+        return call.run(self.given(values), <object>values[self.out])
+
+    cdef tuple given(self, void **values):
+        """The arrays of a call."""
+        return tuple([<object>values[self.arrays[i]] for i in range(self.array_count)])
+
+    def keep(self, call, args, kw, most):
+        """Remember what a call was prepared as, beside fewer than ``most`` others. One that has no key is
+        prepared again: arrays that say nothing, options without a hash."""
+        cdef void *values[MOST]
+        if not self.bind(args, kw, values):
+            return
+        try:
+            key = self.key_of(values)
+            hash(key)
+        except Exception:
+            return
+        if len(self.calls) >= most:
+            self.calls.clear()
+        self.calls[key] = call
+
+    def forget(self):
+        """What was kept is gone."""
+        self.calls.clear()
+
+    cdef bint bind(self, tuple args, dict kw, void **values) except -1:
+        """The value of each parameter, borrowed; False where they do not fit."""
+        cdef Py_ssize_t i, count = PyTuple_GET_SIZE(args), at = 0
+        cdef PyObject *name
+        cdef PyObject *value
+        cdef PyObject *place
+        if count > self.positional:
+            return False
+        for i in range(self.count):
+            values[i] = <void *>PyTuple_GET_ITEM(args if i < count else self.defaults, i)
+        while PyDict_Next(kw, &at, &name, &value):
+            place = PyDict_GetItem(self.places, <object>name)
+            if place == NULL or <Py_ssize_t><object>place < count:
+                return False
+            values[<Py_ssize_t><object>place] = <void *>value
+        for i in range(self.needed):
+            if values[i] == <void *>NO_DEFAULT:
+                return False
+        return True
+
+    cdef object key_of(self, void **values):
+        """What tells this call from others: where arrays lie, and which options are not their defaults."""
+        cdef int64_t said[1 + MOST_ARRAYS * ROOM]
+        cdef Py_ssize_t used = 1, more
+        cdef int i, place
+        cdef list parts = []
+        said[0] = 0
+        for i in range(self.array_count):
+            x = <object>values[self.arrays[i]]
+            more = layout_of(x, &said[used])
+            if more == 0:
+                said[0] |= <int64_t>1 << self.arrays[i]
+                parts.append(x if x is None else self.rows[type(x)].row(x))
+            used += more
+        for i in range(self.option_count):
+            place = self.options[i]
+            if values[place] != PyTuple_GET_ITEM(self.defaults, place):
+                x = <object>values[place]
+                said[0] |= <int64_t>1 << place
+                parts.append(tuple(x) if PyList_CheckExact(x) else x)
+        parts.append((<char *>said)[:used * sizeof(int64_t)])
+        return tuple(parts)
+
+
+cdef Py_ssize_t layout_of(object x, int64_t *out) except -1:
+    """How many numbers say where an array lies; 0: C does not ask it."""
+    cdef ExchangeAPI *api = NULL
+    cdef DLTensor t
+    cdef int i
+    if type(x) in IN_C and not x.requires_grad:
+        api = find_api(x)
+    if api == NULL:
+        return 0
+    tensor_of(api, x, &t)
+    if t.ndim > MOST_RANK or (t.strides == NULL and t.ndim):
+        return 0
+    out[0], out[1], out[2] = t.code | t.bits << 8 | t.lanes << 16, t.device_type, t.device_id
+    out[3], out[4] = t.ndim, (<uintptr_t>t.data + t.byte_offset) & 15
+    for i in range(t.ndim):
+        out[5 + i] = t.shape[i]
+        out[5 + t.ndim + i] = t.strides[i]
+    return 5 + 2 * t.ndim
