@@ -62,6 +62,12 @@ def test_the_command_and_the_wheels_are_declared():
     exec(command, {})
 
 
+def test_there_is_one_version():
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == import_module("cydnn").__version__
+
+
 def test_the_licence_is_whole():
     text = (ROOT / "LICENSE").read_text()
     assert "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in text and "END OF TERMS" in text
