@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 
 from . import __version__
@@ -17,7 +18,7 @@ def info(args) -> int:
     facts = _versions()
     facts["devices"], facts["default"], facts["why"] = _devices()
     facts["ptx"], facts["tuned"], facts["errata"] = _ptx_state(), _tuned_state(), _errata_state()
-    facts["overlay"] = _overlay_state()
+    facts["overlay"], facts["libraries"] = _overlay_state(), _libraries()
     facts["extras"], facts["set"] = _extras(), _environment()
     facts["caches"] = {name: str(folder) for name, folder in _caches().items()}
     if args.json:
@@ -31,7 +32,7 @@ def info(args) -> int:
         for key in ("ptx", "overlay", "tuned", "errata"):
             print(f"{key:<14}{facts[key]}")
         print(f"{'would use':<14}{facts['default']}: {facts['why']}")
-        for name in ("caches", "extras", "set"):
+        for name in ("libraries", "caches", "extras", "set"):
             print(f"{name:<14}" + (", ".join(f"{k} {v}" for k, v in facts[name].items()) or "none"))
     return 0 if facts["ptx"].startswith("ok") else 1
 
@@ -52,6 +53,16 @@ def _versions() -> dict:
     except (CydnnError, ImportError) as error:
         found["driver"] = f"none ({error})"
     return found
+
+
+def _libraries(maps: str = "/proc/self/maps") -> dict:
+    """The libraries of NVIDIA that this process has loaded, and where each lies."""
+    try:
+        with open(maps) as file:
+            found = re.findall(r"/\S*/lib(?:cuda|cudnn|cublas|nv)[^/\s]*\.so\S*", file.read())
+    except OSError:                              # no such list on this system
+        return {}
+    return {os.path.basename(path).partition(".so")[0]: path for path in sorted(set(found))}
 
 
 EXTRAS = "torch cupy jax tqdm matplotlib mypy ml_dtypes".split()
