@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..frontend.handle import HANDLES, get_handle
+from ..frontend.handle import HANDLES, HandleNumber, get_handle
 from ..given import shown, whole
 from ..status import BadParam, NotInitialized
 from .descriptor import Descriptor
@@ -79,7 +79,7 @@ def _become(given: Descriptor, found: Descriptor):
 def cudnnBackendExecute(handle, executionPlan, variantPack):
     """Run a plan on the stream of a handle: what ``ExecutionPlan.execute`` does with the pack's pointers.
     Raises BadParam before anything is launched."""
-    at = HANDLES.get(handle) if type(handle) is int else None
+    at = HANDLES.get(handle) if type(handle) in (HandleNumber, int) else None
     at = get_handle(handle) if at is None else at
     try:
         known = variantPack.made.known[executionPlan.made, at.device]

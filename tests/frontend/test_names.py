@@ -129,7 +129,7 @@ def test_every_enumeration_is_known_to_the_package_too():
 
 def test_handles():
     first, second = cudnn.create_handle("numpy"), cudnn.create_handle("numpy")
-    assert type(first) is int and first != second
+    assert isinstance(first, int) and first != second
     cudnn.set_stream(handle=first, stream=64)
     assert cudnn.get_stream(first) == 64 and cudnn.get_stream(second) == 0
     cudnn.destroy_handle(first)
