@@ -41,7 +41,7 @@ class SdpaFwdAny(Engine):
         for name, size in (("d_qk", p.q.dims[3]), ("d_v", p.v.dims[3])):
             if size > DEEPEST:
                 yield f"{name} must be at most {DEEPEST}; got {size}"
-        for name, size in (("queries of heads that share keys", self._rows(p)), ("s_kv", self._keys(p))):
+        for name, size in (("queries of heads that share keys", rows(p)), ("s_kv", keys(p))):
             if size > MOST:
                 yield f"{name} must be at most {MOST}; got {size}"
         yield from wrongly_ragged(p, RAGGED)
@@ -51,7 +51,7 @@ class SdpaFwdAny(Engine):
 
     def _fuse(self, p) -> dict:
         """{mark: what ``attempt`` found for it}."""
-        scores = self._scores(p)
+        scores = changes(p)
         row, score, weight = scores if isinstance(scores, tuple) else (scores, None, None)
         return dict(load_q=self._load(p, "q"), load_k=self._load(p, "k"), load_v=self._load(p, "v"),
                     row=row, score=score, weight=weight, store=self._store(p), **self._kept(p),
@@ -61,25 +61,6 @@ class SdpaFwdAny(Engine):
     def _load(self, p, name):
         mark = site(name, p.operands[name].dims, lead_input(p, name))
         return fusion.before(p, name, mark, fusion.math_before(p, name, p.op.math))
-
-    @fusion.attempt
-    def _scores(self, p) -> tuple:
-        """(what is made once for a row, what is done to each score, and to the factor of its weight), None
-        where that is nothing."""
-        math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
-        rows = Rows(math, site("scores", p.op.space(p.q, p.k, p.table_k), None), 3, p.graph)
-        scale = p.scalar("scale")
-        scale = rows.tensor(scale.uid) if isinstance(scale, Pointer) else rows.number(scale)
-        scaled = rows.step(Pointwise(mode="mul"), [rows.element(), scale])
-        values = {name: rows.index(axis) for axis, name in enumerate(COORDINATES["scores"].split())}
-        values |= {f"e{i}": rows.tensor(uid) for i, uid in enumerate(p.uids.get("extras", ()))}
-        last = values["s"] = scaled
-        for i, (op, reads) in enumerate(p.op.score):
-            last = rows.step(op, [values[r] if isinstance(r, str) else rows.number(r) for r in reads])
-            values[f"n{i}"] = last
-        written = [t.dtype for t in (p.o, p.stats) if t is not None]
-        weight = factor_of_weight(p, rows, values, written)
-        return *rows.finish(last, written), weight
 
     @fusion.attempt
     def _store(self, p):
@@ -102,26 +83,14 @@ class SdpaFwdAny(Engine):
 
     # ---- Its launch ----
 
-    @staticmethod
-    def _group(p) -> int:
-        """How many heads, side by side, read the same k and v."""
-        return gcd(*(p.q.dims[1] // t.dims[1] for t in (p.k, p.v))) or 1
-
-    @staticmethod
-    def _keys(p) -> int:
-        return p.op.keys(p.k, p.table_k)
-
-    def _rows(self, p) -> int:
-        return p.q.dims[2] * self._group(p)
-
     def _tiles(self, p) -> int:
         """Blocks of one group of heads."""
-        return ceil_div(self._rows(p), 64 // BY_NAME[p.op.math].bytes)
+        return ceil_div(rows(p), 64 // BY_NAME[p.op.math].bytes)
 
     def cost(self, p, dev, config):
         """Of the arithmetic of the busiest SM, or the latency of a block's steps."""
         keys, rate = seen(p), (dev.fma_f64 if p.op.math == "f64" else dev.fma_f32) * SHARE
-        blocks = self._tiles(p) * p.q.dims[0] * p.q.dims[1] // self._group(p)
+        blocks = self._tiles(p) * p.q.dims[0] * p.q.dims[1] // sharing(p)
         depth, chunk = p.q.dims[3] + p.v.dims[3], 256 // BY_NAME[p.op.math].bytes
         busy = ceil_div(blocks, dev.sms) * 64 // BY_NAME[p.op.math].bytes * keys * depth / rate
         waiting = ceil_div(blocks, 4 * dev.sms) * (keys / KEYS + 1) * (depth / chunk + 1) * STEP
@@ -131,13 +100,13 @@ class SdpaFwdAny(Engine):
         b, heads, s_q, d_qk = p.q.dims
         if not any(p.graph.tensors[uid].count for uid in p.region.outputs):
             return []
-        group, lead = self._group(p), p.lead()
+        lead = p.lead()
         steps = {name: (lead_input(p, name) or p.operands[name]).strides for name in "qkv"}
         batch, head, depth, key = steps["k"]
         length = lambda d: d.strides[0] if d is not None else 0
         args = dict(len_q=p.ptr("len_q"), len_kv=p.ptr("len_kv"), len_q_step=length(p.len_q),
-                    len_kv_step=length(p.len_kv), heads=heads, group=group, per_k=heads // p.k.dims[1],
-                    per_v=heads // p.v.dims[1], s_q=s_q, s_kv=self._keys(p), d_qk=d_qk, d_v=p.v.dims[3],
+                    len_kv_step=length(p.len_kv), heads=heads, group=sharing(p), per_k=heads // p.k.dims[1],
+                    per_v=heads // p.v.dims[1], s_q=s_q, s_kv=keys(p), d_qk=d_qk, d_v=p.v.dims[3],
                     left=min(p.op.left - 1, MOST), right=min(p.op.right, MOST - 1),
                     from_end=p.op.diagonal == "bottom_right", empty=0.0 if p.op.empty == "zero" else nan,
                     has_sink=p.sink is not None, q_steps=steps["q"], k_steps=(batch, head, key, depth),
@@ -164,6 +133,20 @@ def along(d) -> tuple:
     return tuple([s if n > 1 else 0 for n, s in zip(d.dims, d.strides)]) if d is not None else (0,) * 4
 
 
+def sharing(p) -> int:
+    """How many heads, side by side, read the same k and v."""
+    return gcd(*(p.q.dims[1] // t.dims[1] for t in (p.k, p.v))) or 1
+
+
+def keys(p) -> int:
+    return p.op.keys(p.k, p.table_k)
+
+
+def rows(p) -> int:
+    """Queries of heads that share keys."""
+    return p.q.dims[2] * sharing(p)
+
+
 def begins(p, names) -> dict:
     """Where the batches of ragged operands begin: {parameter: address}, and which offsets have 64 bits."""
     found, wide = {f"{name}_at": None for name in names}, 0
@@ -185,6 +168,26 @@ def wrongly_ragged(p, names):
               if (t := p.graph.tensors[u]).ragged is not None]
     if ragged and (p.before or p.behind):
         yield f"ragged tensors must have no operations beside them; got {ragged[0]}"
+
+
+@fusion.attempt
+def changes(p) -> tuple:
+    """(what is made once for a row, what is done to each score, and to the factor of its weight), None
+    where that is nothing."""
+    math = "f64" if p.op.math == "f64" else fusion.math_of((), p.extras or ())
+    rows = Rows(math, site("scores", p.op.space(p.q, p.k, p.table_k), None), 3, p.graph)
+    scale = p.scalar("scale")
+    scale = rows.tensor(scale.uid) if isinstance(scale, Pointer) else rows.number(scale)
+    scaled = rows.step(Pointwise(mode="mul"), [rows.element(), scale])
+    values = {name: rows.index(axis) for axis, name in enumerate(COORDINATES["scores"].split())}
+    values |= {f"e{i}": rows.tensor(uid) for i, uid in enumerate(p.uids.get("extras", ()))}
+    last = values["s"] = scaled
+    for i, (op, reads) in enumerate(p.op.score):
+        last = rows.step(op, [values[r] if isinstance(r, str) else rows.number(r) for r in reads])
+        values[f"n{i}"] = last
+    written = [t.dtype for t in (p.o, p.stats) if t is not None]
+    weight = factor_of_weight(p, rows, values, written)
+    return *rows.finish(last, written), weight
 
 
 @fusion.attempt

@@ -1,13 +1,10 @@
 """Attention of f16 and bf16 on Hopper's tensor cores: TMA and wgmma."""
 from __future__ import annotations
 
-from math import ceil, nan, sqrt
+from math import ceil, nan
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from ... import kernels
-from ...dtypes import bf16, f32
 from ...graph import core
 from ...kernels.expressions import ceil_div
 from ...ops import Sdpa
@@ -17,6 +14,7 @@ from ..engine import (Config, Engine, Knob, moved_us, no_elements, no_variant, n
                       wrong_device)
 from ..tile.line import CHUNK_BYTES, line_of
 from ..tile.maps import tiled_map
+from .rounded import with_rounded_weights
 from .sdpa_fwd_any import seen
 
 LONGEST, STORED_ROWS = 1 << 28, 16               # of queries or keys; of a box of o: each warp has its own
@@ -148,13 +146,7 @@ class SdpaFwdWgmma(Engine):
     # ---- How far its results may be off ----
 
     def magnitude(self, op, arrays, scalars, results):
-        """The op's, and the weights, which are rounded to 16 bits before they meet the values."""
-        numbers = dict({name: arrays.get(name) for name in ("len_q", "len_kv", "extras")},
-                       scale=scalars.get("scale", 1.0))
-        plain = np.nan_to_num(op.reference(arrays["q"], arrays["k"], np.abs(arrays["v"]), **numbers)["o"])
-        sums = 8 + 2 * sqrt(arrays["q"].shape[3] + arrays["k"].shape[3])     # roundings of f32, as allowed
-        found = op.magnitude(arrays, scalars, results)
-        return found | dict(o=found["o"] + plain * bf16.eps / 2 / f32.eps / sums)
+        return with_rounded_weights(op, arrays, scalars, results)
 
     # ---- Its launch ----
 
