@@ -230,6 +230,17 @@ def _grid_bwd(op, t):
     return lambda: torch.ops.aten.affine_grid_generator_backward(t["dgrid"], [n, 1, h, w], True), ["dtheta"]
 
 
+def _sdpa(op, t):
+    """Of plain scores, all keys or those up to the query's own."""
+    if op.score or op.left or op.right > 0 or t.keys() & {"len_q", "len_kv", "sink", "table_k"}:
+        return None
+    q, k, v = t["q"], t["k"].transpose(2, 3), t["v"]
+    if op.right == 0 and op.diagonal == "bottom_right" and q.shape[2] != k.shape[2]:
+        return None
+    return lambda: torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, is_causal=op.right == 0, scale=1.0, enable_gqa=q.shape[1] != k.shape[1]), ["o"]
+
+
 def _im2col(op, t):
     """Columns of an image each: those of several images lie one behind the other there."""
     if t["x"].dim() != 4 or op.pre_pad != op.post_pad or op.mode != "cross_correlation":
@@ -249,6 +260,6 @@ _CALLS = {
     "spatial_sampler_fwd": _sampler_fwd, "spatial_sampler_bwd": _sampler_bwd, "spatial_grid_fwd": _grid_fwd,
     "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
-    "reduction": _reduction, "rnn_fwd": peer_rnn.forward,
+    "reduction": _reduction, "sdpa": _sdpa, "rnn_fwd": peer_rnn.forward,
     "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }
