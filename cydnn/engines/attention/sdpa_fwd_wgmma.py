@@ -8,7 +8,7 @@ from ... import kernels
 from ...graph import core
 from ...kernels.expressions import ceil_div
 from ...ops import Sdpa
-from ...steps import Launch, Memset
+from ...steps import Launch, Memset, TensorMap
 from ..cast import number_as
 from ..engine import (Config, Engine, Knob, moved_us, no_elements, no_variant, numbers, together,
                       wrong_device)
@@ -41,7 +41,42 @@ class Size(NamedTuple):
 SIZES = (Size(64, 64, 128, 128, 2305, 2600), Size(64, 64, 192, 96, 2266, 4150),
          Size(128, 128, 128, 128, 3120, 4900), Size(192, 128, 128, 128, 3320, 8000),
          Size(256, 256, 128, 80, 3420, 11300))
-AXES = dict(q=(3, 2, 1, 0), k=(2, 3, 1, 0), v=(3, 2, 1, 0), o=(3, 2, 1, 0))      # of a map, innermost first
+# Of a map, innermost first.
+AXES = dict.fromkeys("q v o do dq dv".split(), (3, 2, 1, 0)) | dict.fromkeys(("k", "dk"), (2, 3, 1, 0))
+
+
+# ---- What a head is in memory, of queries and keys and their gradients ----
+
+def moves(p, name) -> tuple:
+    """1 where heads and batches have a place of their own."""
+    tensor = p.operands[name]
+    return tuple([int(tensor.strides[axis] != 0 and tensor.dims[axis] > 1) for axis in (1, 0)])
+
+
+def head_map(p, name, rows) -> TensorMap:
+    """A tensor in boxes of ``rows`` queries or keys."""
+    tensor, axes = p.operands[name], AXES[name]
+    dims = tuple([tensor.dims[axis] if move else 1 for axis, move in zip(axes, (1, 1, *moves(p, name)))])
+    strides = [tensor.strides[axis] for axis in axes[1:]]
+    return tiled_map(p.ptr(name), tensor, (*dims, 1), (*strides, 0), rows, 1, 1, 1)
+
+
+def unreadable(p, rows):
+    """Why TMA cannot read or write an operand where it lies. ``rows``: of a box of each."""
+    for name, side in rows.items():
+        tensor, axis = p.operands[name], AXES[name][0]
+        if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
+            yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
+        elif tensor.alignment < CHUNK_BYTES:
+            yield f"{name} must be aligned to {CHUNK_BYTES} bytes; got {tensor.alignment}"
+        else:
+            yield from (f"{name}: {reason}" for reason in kernels.map_reasons(head_map(p, name, side)))
+
+
+def bounds(p) -> tuple[int, int]:
+    """Keys that a query sees on either side of its diagonal; -1: all there are."""
+    most, left, right = max(p.q.dims[2], p.v.dims[2]), p.op.left - 1, p.op.right
+    return left if left < most else -1, right if right < most else -1
 
 
 class SdpaFwdWgmma(Engine):
@@ -75,18 +110,14 @@ class SdpaFwdWgmma(Engine):
             yield f"d_qk and d_v must be at most {SIZES[-1].qk}; got {p.q.dims[3]} and {p.v.dims[3]}"
 
     def _wrong_memory(self, p):
-        """Why TMA cannot read or write an operand where it lies."""
-        for name in "qkvo":
-            tensor, axis = p.operands[name], AXES[name][0]
-            if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
-                yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
-            elif tensor.alignment < CHUNK_BYTES:
-                yield f"{name} must be aligned to {CHUNK_BYTES} bytes; got {tensor.alignment}"
-            else:
-                found = self._map(p, name, self._sizes(p)[0])
-                yield from (f"{name}: {reason}" for reason in kernels.map_reasons(found))
+        rows = self._rows(self._sizes(p)[0])
+        yield from unreadable(p, {name: rows.get(name, STORED_ROWS) for name in "qkvo"})
         if p.v.dims[3] % line_of(p).chunk:
             yield f"d_v must be a multiple of {line_of(p).chunk} (16 bytes), as TMA stores; got {p.v.dims[3]}"
+
+    @staticmethod
+    def _rows(size) -> dict:
+        return dict(q=size.rows, k=size.keys, v=size.keys, o=STORED_ROWS)
 
     @staticmethod
     def _sizes(p) -> list[Size]:
@@ -102,33 +133,11 @@ class SdpaFwdWgmma(Engine):
         found = [Config(tile=size.tile) for size in self._sizes(p)]
         yield from sorted(found, key=lambda config: self.cost(p, dev, config))
 
-    # ---- Tensor maps ----
-
-    @staticmethod
-    def _moves(p, name) -> tuple:
-        """1 where heads and batches have a place of their own."""
-        tensor = p.operands[name]
-        return tuple([int(tensor.strides[axis] != 0 and tensor.dims[axis] > 1) for axis in (1, 0)])
-
-    def _map(self, p, name, size):
-        tensor, axes = p.operands[name], AXES[name]
-        moves = (1, 1, *self._moves(p, name))
-        dims = tuple([tensor.dims[axis] if move else 1 for axis, move in zip(axes, moves)])
-        rows = dict(q=size.rows, o=STORED_ROWS).get(name, size.keys)
-        strides = [tensor.strides[axis] for axis in axes[1:]]
-        return tiled_map(p.ptr(name), tensor, (*dims, 1), (*strides, 0), rows, 1, 1, 1)
-
     # ---- Cost ----
-
-    @staticmethod
-    def _bounds(p) -> tuple[int, int]:
-        """Keys that a query sees on either side of its diagonal; -1: all there are."""
-        most, left, right = max(p.q.dims[2], p.v.dims[2]), p.op.left - 1, p.op.right
-        return left if left < most else -1, right if right < most else -1
 
     def _is_uneven(self, p) -> bool:
         """Not all queries see as many keys: blocks take tiles as they come."""
-        return self._bounds(p) != (-1, -1) or p.len_q is not None or p.len_kv is not None
+        return bounds(p) != (-1, -1) or p.len_q is not None or p.len_kv is not None
 
     @staticmethod
     def _tiles(p, size) -> int:
@@ -137,7 +146,7 @@ class SdpaFwdWgmma(Engine):
     def cost(self, p, dev, config):
         """Of the steps of the busiest SM, beside what comes from memory."""
         size = self._size(p, config)
-        rounds, edges = self._tiles(p, size) / dev.sms, sum(bound >= 0 for bound in self._bounds(p))
+        rounds, edges = self._tiles(p, size) / dev.sms, sum(bound >= 0 for bound in bounds(p))
         rounds = max(rounds, 1) if self._is_uneven(p) else ceil(rounds)
         steps = ceil((seen(p) + edges * size.rows / 2) / size.keys)
         busy = (rounds * (steps * size.clocks + size.seam) + AROUND) / dev.clock_mhz
@@ -159,18 +168,19 @@ class SdpaFwdWgmma(Engine):
     def plan(self, p, dev, config):
         size, (b, heads, s_q, _), steps = self._size(p, config), p.q.dims, []
         length = lambda d: d.strides[0] if d is not None else 0
-        left, right = self._bounds(p)
+        left, right = bounds(p)
         tiles = self._tiles(p, size)
         blocks = min(dev.sms, tiles)
         taken = p.scratch(4) if self._is_uneven(p) and blocks < tiles else None
-        args = dict({name: self._map(p, name, size) for name in "qkvo"}, next_tile=taken,
+        maps = {name: head_map(p, name, rows) for name, rows in self._rows(size).items()}
+        args = dict(maps, next_tile=taken,
                     stats=p.ptr("stats") if p.uids.get("stats") in p.region.outputs else None,
                     len_q=p.ptr("len_q"), len_kv=p.ptr("len_kv"), scale=number_as(p, "scale", "f32", steps),
                     len_q_step=length(p.len_q), len_kv_step=length(p.len_kv), batches=b, heads=heads,
                     per_k=heads // p.k.dims[1], per_v=heads // p.v.dims[1], s_q=s_q, s_kv=p.v.dims[2],
                     left=left, right=right, from_end=int(p.op.diagonal == "bottom_right"),
                     section=self._section(p, dev), empty=0.0 if p.op.empty == "zero" else nan,
-                    **{f"{name}_moves": self._moves(p, name) for name in "qkv"},
+                    **{f"{name}_moves": moves(p, name) for name in "qkv"},
                     stats_steps=p.stats.strides[:3] if p.stats is not None else (0, 0, 0))
         launch = Launch(f"sdpa_fwd_wgmma_{p.q.dtype}_{size.qk}_{size.v}_{size.tile}", args,
                         dict(blocks=blocks))
