@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .attention.sdpa_bwd_any import SdpaBwdAny
+from .attention.sdpa_bwd_wgmma import SdpaBwdWgmma
 from .attention.sdpa_fwd_any import SdpaFwdAny
 from .attention.sdpa_fwd_mma import SdpaFwdMma
 from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
@@ -157,7 +158,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # layer, RMS and instance normalization: 400 to 419
     NormFwdRows, NormBwdRows,
     # attention: 420 to 449
-    SdpaFwdWgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdAny,
+    SdpaFwdWgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdWgmma, SdpaBwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469

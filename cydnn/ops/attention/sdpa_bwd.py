@@ -87,7 +87,8 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def admit(self, name, values):
         if name == "stats":                      # no weight is far above 1
             return 8 + np.abs(values)
-        return np.clip(values, -1, 1) if name in ("q", "k", "sink") else super().admit(name, values)
+        limit = dict(q=0.5, k=0.5, sink=1, v=4, o=4, do=4).get(name)
+        return np.clip(values, -limit, limit) if limit else super().admit(name, values)
 
     # ---- Its meaning ----
 
@@ -157,6 +158,13 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         made |= self._sunk(np.abs(given["o"]), np.abs(given["do"]), given["stats"], arrays.get("sink"),
                            given["len_q"], np.abs)
         return {n: np.nan_to_num(value) * (1 + 8 * spread) for n, value in made.items()}
+
+    def off(self, arrays, scalars, error) -> dict:
+        """How far gradients are off where p, and ds before its scale, are as far off as ``error(p, ds)``."""
+        given, scale = {n: arrays.get(n) for n in self.reads if n != "sink"}, scalars.get("scale", 1.0)
+        q, k, do, p, ds, _, heads_v = self._weighed(**given, scale=scale)
+        off_p, off_ds = error(p, ds / scale if scale else ds)
+        return self._sums(*map(np.abs, (q, k, do)), off_p, abs(scale) * off_ds, None, heads_v, None)
 
     def inner_error(self, arrays, scalars, descs):
         """Weights below the least normal number may be 0."""

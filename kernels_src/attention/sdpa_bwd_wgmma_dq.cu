@@ -1,0 +1,106 @@
+/*@kernel
+name    = "sdpa_bwd_wgmma_dq_{T}_{DEPTH}_{ROWS}x{STEPS}"
+about   = """The gradient of attention's queries on Hopper's tensor cores (TMA, wgmma, f32 sums), heads of \
+             up to DEPTH elements; bounds, shared heads."""
+T       = ["f16", "bf16"]
+DEPTH   = [64, 128]
+ROWS    = [128, 192]
+STEPS   = [64]
+when    = ["(DEPTH, ROWS) == (64, 192) or (DEPTH, ROWS) == (128, 128)"]
+targets = ["sm_90a"]
+params  = ["const CUtensorMap q", "const CUtensorMap o", "const CUtensorMap k", "const CUtensorMap v",
+           "const CUtensorMap dq", "const float* logs", "const float* dots", "Number<float> scale",
+           "int batches", "int heads", "int per_kv", "int s_q", "int s_kv", "int left", "int right",
+           "int shift", "int section", "Array<int, 2> q_moves", "Array<int, 2> o_moves",
+           "Array<int, 2> k_moves", "Array<int, 2> v_moves"]
+block   = ["128 + 2 * ROWS", 1, 1]
+grid    = ["blocks", 1, 1]
+smem    = "232448"
+extra   = ["blocks"]
+needs   = ["1 <= s_q <= 268435456", "1 <= s_kv <= 268435456", "section >= 1", "heads % per_kv == 0",
+           "0 <= left <= 536870912", "0 <= right <= 536870912",
+           "1 <= blocks <= ceil_div(s_q, ROWS) * batches * heads < 1073741824"]
+problems = [
+    """sdpa_bwd q=2x2x{ROWS + 40}x{DEPTH - 8}:{T} \
+       k=2x1x{DEPTH - 8}x200:{T}@{200 * (DEPTH - 8)},{200 * (DEPTH - 8)},1,{DEPTH - 8} \
+       v=2x1x200x{DEPTH - 24}:{T} o=2x2x{ROWS + 40}x{DEPTH - 24}:{T} do=2x2x{ROWS + 40}x{DEPTH - 24}:{T} \
+       stats=2x2x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left=150""",
+    """sdpa_bwd q=1x1x450x{DEPTH}:{T} k=1x1x{DEPTH}x200:{T}@{200 * DEPTH},{200 * DEPTH},1,{DEPTH} \
+       v=1x1x200x{DEPTH}:{T} o=1x1x450x{DEPTH}:{T} do=1x1x450x{DEPTH}:{T} stats=1x1x450x1:f32 right=0 \
+       diagonal=bottom_right"""]
+@*/
+// A block owns ROWS queries of a head and goes through the keys that they see. logs: what scores are less in
+// powers of two; dots: the sums of do * o. left, right: keys that a query sees on either side of its
+// diagonal, which begins `shift` keys on. o: do.
+#include "bwd_wgmma.cuh"
+
+extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
+    const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap o,
+    const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
+    const __grid_constant__ CUtensorMap dq, const float* logs, const float* dots, Number<float> scale,
+    int batches, int heads, int per_kv, int s_q, int s_kv, int left, int right, int shift, int section,
+    Array<int, 2> q_moves, Array<int, 2> o_moves, Array<int, 2> k_moves, Array<int, 2> v_moves) {
+    using Tile = SdpaBwdTile<T, DEPTH, ROWS, STEPS>;
+    extern __shared__ unsigned char memory[];
+    const SdpaBwdShared<Tile> shared(memory);
+    SdpaBwdOrder<Tile> order = {batches, heads, section, true, {s_q, s_kv, left, right, shift}};
+    const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);         // the same in a warp, as all may know
+    if (threadIdx.x == 0) shared.init(1);
+    if (threadIdx.x == 32) tensor_ahead(q), tensor_ahead(o), tensor_ahead(k), tensor_ahead(v);
+    __syncthreads();
+    if (role == 0) {
+        registers_give<Tile::gives>();
+        if (threadIdx.x < 32)
+            sdpa_bwd_bring<Tile, false>(shared, order, 1, {{q, 1, q_moves}, {o, 1, o_moves},
+                                                           {k, per_kv, k_moves}, {v, per_kv, v_moves}});
+        return;
+    }
+    registers_take<Tile::takes>();
+    const float by = scale.load();
+    SdpaBwdSums<Tile> sums = {shared, role - 1, sdpa_bwd_scale(by)};
+    const int at = sums.group * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+    int n = 0;
+    NO_UNROLL for (int tile = 0; order.at(tile); ++tile) {
+        SdpaBwdSums<Tile>::Sums to = {};
+        SdpaBwdSums<Tile>::Words ds = {};
+        const int row = order.w.row + at, begin = n;
+        float log[2], dot[2];
+        UNROLL for (int h = 0; h < 2; ++h) {
+            const i64 place = (i64(order.w.batch) * heads + order.w.head) * s_q + row + 8 * h;
+            const bool is_there = row + 8 * h < s_q;
+            log[h] = is_there ? logs[place] : INFINITY, dot[h] = is_there ? dots[place] : 0;
+        }
+        sums.begin(tile);
+        NO_UNROLL for (int step = order.band.first; step < order.band.end; ++step, ++n) {
+            sums.ask_scores(n), sums.ask_slopes(n);
+            if (Tile::is_late) sums.ask_sums(to, ds, sums.x(n - (n > begin))), wgmma_wait<2>();
+            else wgmma_wait<1>();
+            sums_change(sums.s);
+            sums.hide(order.band, row, step);
+            UNROLL for (int i = 0; i < Tile::steps / 2; ++i)
+                sums.s[i] = exp2_near(fmaf(sums.s[i], sums.scale, -log[i / 2 % 2]));
+            wgmma_wait<0>(sums.d);
+            if (Tile::is_late) {
+                sums_change(to), words_change(ds);
+                if (n > begin) sums.leave(n - 1);
+            }
+            UNROLL for (int i = 0; i < Tile::steps / 2; i += 2) {
+                const float less = dot[i / 2 % 2];
+                ds[i / 8][i % 8 / 2] = pair_of<T>(sums.s[i] * (sums.d[i] - less),
+                                                  sums.s[i + 1] * (sums.d[i + 1] - less));
+            }
+            if (Tile::is_late) continue;
+            sums.ask_sums(to, ds, sums.x(n));
+            wgmma_wait<0>(to), words_change(ds);
+            sums.leave(n);
+        }
+        if (Tile::is_late && n > begin) {
+            sums.ask_sums(to, ds, sums.x(n - 1));
+            wgmma_wait<0>(to);
+            sums.leave(n - 1);
+        }
+        group_wait(sums.group);
+        sums.put(to, by, shared.a(sums.slot), dq, order.w);
+        sums.end();
+    }
+}

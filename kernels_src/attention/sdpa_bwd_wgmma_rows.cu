@@ -1,0 +1,45 @@
+/*@kernel
+name    = "sdpa_bwd_wgmma_rows_{T}"
+about   = """What the gradients of attention need of each query: the sum of do * o, and its statistics in \
+             powers of two."""
+T       = ["f16", "bf16"]
+targets = ["sm_90a"]
+params  = ["const T* o", "const T* d_o", "const float* stats", "float* logs", "float* dots", "int batches",
+           "int heads", "int s_q", "int d_v", "Array<int64_t, 3> o_steps", "Array<int64_t, 3> do_steps",
+           "Array<int64_t, 3> stats_steps"]
+block   = [256, 1, 1]
+grid    = ["ceil_div(s_q, 32) * batches * heads", 1, 1]
+needs   = ["1 <= s_q <= 268435456", "d_v % 8 == 0", "8 <= d_v <= 128",
+           "ceil_div(s_q, 32) * batches * heads < 2147483648"]
+problems = [
+    """sdpa_bwd q=2x3x35x64:{T} k=2x1x64x40:{T}@2560,2560,1,64 v=2x1x40x120:{T} o=2x3x35x120:{T} \
+       do=2x3x35x120:{T} stats=2x3x35x1:f32"""]
+@*/
+// 8 threads have a query, each 8 elements of it in each half. A query that sees no key has weights of 0: its
+// logs are infinite.
+#include "lib/types.cuh"
+#include "lib/math.cuh"
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    const T* o, const T* d_o, const float* stats, float* logs, float* dots, int batches, int heads, int s_q,
+    int d_v, Array<i64, 3> o_steps, Array<i64, 3> do_steps, Array<i64, 3> stats_steps) {
+    const int tiles = ceil_div(s_q, 32), n = blockIdx.x / tiles, batch = n / heads, head = n - batch * heads;
+    const int row = (blockIdx.x - n * tiles) * 32 + threadIdx.x / 8, column = threadIdx.x % 8 * 8;
+    const auto at = [&](const Array<i64, 3>& steps) {
+        return batch * steps[0] + head * steps[1] + row * steps[2] + column;
+    };
+    Vec<T, 8> x[2] = {}, y[2] = {};
+    UNROLL for (int i = 0; i < 2; ++i)
+        if (row < s_q && column + 64 * i < d_v)
+            x[i] = Vec<T, 8>::load_nc(o + at(o_steps) + 64 * i),
+            y[i] = Vec<T, 8>::load_nc(d_o + at(do_steps) + 64 * i);
+    float sum = 0;
+    UNROLL for (int i = 0; i < 16; ++i)
+        sum = fmaf(to_acc<float>(x[i / 8][i % 8]), to_acc<float>(y[i / 8][i % 8]), sum);
+    UNROLL for (int i = 4; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+    if (row >= s_q || column > 0) return;
+    const float found = stats[batch * stats_steps[0] + head * stats_steps[1] + row * stats_steps[2]];
+    const i64 to = i64(n) * s_q + row;
+    logs[to] = found == -INFINITY ? INFINITY : found * 1.4426950408889634f;
+    dots[to] = found == -INFINITY ? 0 : sum;
+}
