@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..ops import philox
-from . import peer_rnn
+from . import peer_attention, peer_rnn
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
           "u8": torch.uint8, "i64": torch.int64}
@@ -260,6 +260,6 @@ _CALLS = {
     "spatial_sampler_fwd": _sampler_fwd, "spatial_sampler_bwd": _sampler_bwd, "spatial_grid_fwd": _grid_fwd,
     "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
-    "reduction": _reduction, "sdpa": _sdpa, "rnn_fwd": peer_rnn.forward,
+    "reduction": _reduction, "sdpa": _sdpa, "rnn_fwd": peer_rnn.forward, "sdpa_bwd": peer_attention.backward,
     "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }
