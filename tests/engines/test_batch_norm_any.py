@@ -28,7 +28,7 @@ def drawn(engine, rng):
             return problem
 
 
-@pytest.mark.parametrize("index", [266, 267, 490])
+@pytest.mark.parametrize("index", [266, 267, 410, 415, 490])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_problems(index, seed):
     rng, engine = random.Random(seed), BY_INDEX[index]
@@ -88,6 +88,16 @@ def test_the_first_launch_stores_what_the_second_reads(kind, stores, reads_mask)
     reads = [pointer.uid for pointer in last.fuse["load_dy"].pointers]
     assert len(first.fuse["load_dy"].program.stores) == stores
     assert (MASK in reads) == reads_mask and (DZ in reads) == (not reads_mask)
+
+
+@pytest.mark.parametrize("line, index", [
+    ("norm_bwd 64x64x56x56 f16 mode=instance axis=2", 415),
+    ("norm_bwd 64x64x56x56 f16 nhwc mode=instance axis=2", 415),
+    ("norm_fwd 64x64x56x56 f16 nhwc mode=instance axis=2", 410),
+    ("norm_fwd 64x64x56x56 f16 mode=instance axis=2", 400)])
+def test_instance_norm_is_batch_norm_of_each_image(line, index):
+    part, = best(graph_of(Problem.parse(line)), H200).parts
+    assert (part.engine.index, part.config.channels) == (index, 8)
 
 
 @pytest.mark.parametrize("line", ["gen_stats x=32x64x28x28:bf16@nhwc", "gen_stats x=32x64x28x28:f16",

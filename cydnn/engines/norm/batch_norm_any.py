@@ -28,6 +28,7 @@ class BatchNormAny(Engine):
     walked: ClassVar[tuple] = ("x",)
     pointed: ClassVar[bool] = True
     part_values: ClassVar[int] = 3
+    launches: ClassVar[int] = 2
     kept: ClassVar[float] = 0.95
 
     def refuse(self, p, dev):
@@ -97,7 +98,8 @@ class BatchNormAny(Engine):
     @fusion.attempt
     def stored(self, p, lanes):
         lead = p.lead()
-        return fusion.behind(p, self.site(p, lead.tensor, lanes), lead, beta="beta")
+        beta = "beta" if "beta" in p.op.scalars else ""
+        return fusion.behind(p, self.site(p, lead.tensor, lanes), lead, beta=beta)
 
     def first(self, p, lanes) -> dict:
         """What the first launch has spliced in."""
@@ -143,7 +145,8 @@ class BatchNormAny(Engine):
         slower = max(min(rate, busy(best)) / min(rate, busy(cut)), 1.0)
         more = max(cut.splits ** 2 - best.splits ** 2, 0) * walk.view.cols * 4 * self.part_values
         moving = slower * self.moved(p) / rate + more / (dev.sms * dev.sm_gbs)
-        return 2 * (dev.launch_us + RAMP_US) + WAIT_US + MERGE_US * min(cut.splits, MANY) + moving * 1e-3
+        waiting = WAIT_US + MERGE_US * min(cut.splits, MANY)
+        return self.launches * (dev.launch_us + RAMP_US) + waiting + moving * 1e-3
 
 
 class BatchNormTrainingAny(BatchNormAny):

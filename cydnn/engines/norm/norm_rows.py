@@ -153,6 +153,11 @@ class NormRows(Engine):
                     **{f"{name}_row": found.get(name, 0) for name in self.walked})
 
     @staticmethod
+    def alone(p) -> float:
+        """The share of what one element at a time reaches: less where elements of a row lie apart."""
+        return 1.0 if p.x.strides[spaces(p)[1][-1]] == 1 else 0.3
+
+    @staticmethod
     def given(fuse: dict) -> dict:
         return {mark: program for mark, program in fuse.items() if program is not None}
 
@@ -169,7 +174,7 @@ class NormFwdRows(NormRows):
                     mean=self.thin(p, "mean"), rstd=self.thin(p, "rstd"))
 
     def cost(self, p, dev, config):
-        share = FWD_SHARE[config.cluster] * (1 if config.channels > 1 else 0.35)
+        share = FWD_SHARE[config.cluster] * (1 if config.channels > 1 else 0.35 * self.alone(p))
         return memory_us(p, dev, efficiency=share)
 
     def plan(self, p, dev, config):
@@ -218,7 +223,7 @@ class NormBwdRows(NormRows):
     def cost(self, p, dev, config):
         parts = 16 * self.blocks(p, dev, config.cluster) * p.op.count(p.x) if self.sums(p) else 0
         share = 0.65 if self.size(p, config.cluster) <= 512 else BWD_SHARE[config.cluster]
-        share *= 1 if config.channels > 1 else 0.22
+        share *= 1 if config.channels > 1 else 0.22 * self.alone(p)
         return memory_us(p, dev, efficiency=share) + (moved_us(parts, dev) if parts else 0.0)
 
     def plan(self, p, dev, config):
