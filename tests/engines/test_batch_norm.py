@@ -102,7 +102,9 @@ def test_launches_pack_and_cover(op_class):
                 assert min(packed.grid) >= 1
                 assert packed.grid[1] * per >= total > (packed.grid[1] - 1) * per or total == 0
                 if "lanes_log2" in a:
-                    width = (1 if "_columns_" in step.kernel
+                    cols, _, lanes = step.kernel.partition("_any_")[2].partition("_")
+                    width = (int(lanes.split("_")[0]) if cols == "1" else 1 if cols == "0" else
+                             1 if "_columns_" in step.kernel
                              and step.kernel.split("_columns_")[1].split("_")[1] == "0"
                              else 16 // p.x.dtype.bytes)
                     assert packed.grid[0] * (width << a["lanes_log2"]) >= a["cols"]

@@ -11,7 +11,7 @@ from ...ops import BatchNormBwd, BatchNormTraining, Pointwise
 from ...steps import Pointer
 from ..cast import number_as
 from ..engine import Config, Engine, Knob, first_then, numbers, powers, wrong_device
-from .operands import BACKWARD, TRAINING, is_known, pointers, scalars
+from .operands import BACKWARD, TRAINING, is_backward, is_known, pointers, scalars
 from .splits import IN_MEMORY, MANY, MERGE_US, MOST_SPLITS
 from .view import BIG, MOST, RAMP_US
 from .walk import PER_SM, WIDE, SplitWalk, walk_of
@@ -118,6 +118,11 @@ class BatchNormAny(Engine):
         launches = self.first(p, lanes), self.last(p, lanes)
         return [*dict.fromkeys(text for fuse in launches for text in fusion.reasons(*fuse.values()))]
 
+    def parts(self, p, walk, cut):
+        """Room for the sums of all splits: of dy alone there are two values, where statistics are given."""
+        values = 2 if is_backward(p) and is_known(p) else self.part_values
+        return p.scratch(walk.view.cols * cut.splits * 4 * values)
+
     # ---- Configurations ----
 
     def configs(self, p, dev):
@@ -159,7 +164,7 @@ class BatchNormTrainingAny(BatchNormAny):
         lanes, steps = config.channels, []
         walk = self.walk(p, lanes)
         cut = walk.cut(config.splits)
-        parts = p.scratch(walk.view.cols * cut.splits * 4 * self.part_values)
+        parts = self.parts(p, walk, cut)
         small = pointers(p, *[n for n in TRAINING if n not in BIG]) | scalars(p, "alpha")
         small |= {name: number_as(p, name, "f32", steps) for name in IN_MEMORY}
         return [*steps,
@@ -179,7 +184,7 @@ class BatchNormBwdAny(BatchNormAny):
         lanes, known = config.channels, f"_{is_known(p)}"
         walk = self.walk(p, lanes)
         cut = walk.cut(config.splits)
-        parts = p.scratch(walk.view.cols * cut.splits * 4 * self.part_values)
+        parts = self.parts(p, walk, cut)
         small = pointers(p, *[n for n in BACKWARD if n not in BIG])
         small |= scalars(p, "epsilon", "alpha", "alpha_param", "beta_param")
         return [walk.launch("batch_norm_bwd_sums", cut, ("x", "dy"), ("x", "dy", "mean"),

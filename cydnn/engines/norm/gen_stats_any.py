@@ -54,7 +54,7 @@ class GenStatsAny(BatchNormAny):
         lanes = config.channels
         walk = self.walk(p, lanes)
         cut = walk.cut(config.splits)
-        part = p.scratch(walk.view.cols * cut.splits * 4 * self.part_values)
+        part = self.parts(p, walk, cut)
         return [walk.launch("gen_stats", cut, ("x",), ("x",), self.first(p, lanes), part=part),
                 Launch("norm_bwd_sums", dict(part=part, parts=cut.splits, cols=walk.view.cols), {},
                        self.last(p, lanes))]

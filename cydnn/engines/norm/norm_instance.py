@@ -58,7 +58,7 @@ class NormFwdInstance(NormInstance):
         lanes, steps = config.channels, []
         walk = self.walk(p, lanes)
         cut = walk.cut(config.splits)
-        parts = p.scratch(walk.view.cols * cut.splits * 4 * self.part_values)
+        parts = self.parts(p, walk, cut)
         small = {name: p.ptr(name) if name in p.operands else None for name in TRAINING if name not in "xy"}
         first, last = self.first(p, lanes), self.last(p, lanes)
         numbers_of = dict(epsilon=number_as(p, "epsilon", "f32", steps), factor=1.0, alpha=1.0)
@@ -91,7 +91,7 @@ class NormBwdInstance(NormInstance):
         lanes, known, (n, c) = config.channels, f"_{is_known(p)}", p.x.dims[:2]
         walk = self.walk(p, lanes)
         cut, part = walk.cut(config.splits), p.scratch(2 * n * c * 4)
-        parts = p.scratch(walk.view.cols * cut.splits * 4 * self.part_values)
+        parts = self.parts(p, walk, cut)
         small = {name: p.ptr(name) for name in ("scale", "mean", "rstd")}
         small |= dict(dscale=part, dbias=part + 4 * c, epsilon=p.scalar("epsilon"), alpha=1.0,
                       alpha_param=1.0, beta_param=0.0, samples=walk.view.rows)
