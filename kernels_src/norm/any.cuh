@@ -26,7 +26,9 @@ struct AnyPlace {
             UNROLL for (int k = 0; k < Ahead; ++k) some.at[k] = row + k * step;
             use(some);
         }
-        if constexpr (Ahead > 1) NO_UNROLL for (; row < split.last; row += step) use(RowsOf<1>{{row}});
+        if constexpr (Ahead == 2) {
+            if (row < split.last) use(RowsOf<1>{{row}});
+        } else if constexpr (Ahead > 2) NO_UNROLL for (; row < split.last; row += step) use(RowsOf<1>{{row}});
     }
 };
 
