@@ -101,6 +101,11 @@ def test_every_promise_has_its_test():
     assert len(named) > 20 and not lost
 
 
+def test_every_example_is_listed():
+    listed = set(re.findall(r"\(\.\./examples/([\w.]+)\)", (ROOT / "docs" / "examples.md").read_text()))
+    assert listed == {path.name for path in (ROOT / "examples").glob("*.py*")}
+
+
 def test_every_page_is_on_the_site():
     index = (ROOT / "docs" / "index.md").read_text()
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
