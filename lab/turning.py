@@ -50,6 +50,12 @@ LINES = {
         "sdpa q=1x3x168x256:{T} k=1x1x256x300:{T}@76800,76800,1,256 v=1x1x300x256:{T} o=1x3x168x256:{T}",
         "sdpa q=1x1x9x256:{T} k=1x1x256x300:{T}@76800,76800,1,256 v=1x1x300x256:{T} o=1x1x9x256:{T} "
         "len_kv=1x1x1x1:i32"),
+    "attention/sdpa_bwd_wgmma_dkv.cu": small(
+        "sdpa_bwd q=1x1x9x{DEPTH}:{T} k=1x1x{DEPTH}x300:{T}@38400,38400,1,128 v=1x1x300x{DEPTH}:{T} "
+        "o=1x1x9x{DEPTH}:{T} do=1x1x9x{DEPTH}:{T} stats=1x1x9x1:f32"),
+    "attention/sdpa_bwd_wgmma_dq.cu": small(
+        "sdpa_bwd q=1x1x400x{DEPTH}:{T} k=1x1x{DEPTH}x9:{T}@1152,1152,1,128 v=1x1x9x{DEPTH}:{T} "
+        "o=1x1x400x{DEPTH}:{T} do=1x1x400x{DEPTH}:{T} stats=1x1x400x1:f32"),
     "norm/norm_bwd_rows.cu": small("norm_bwd 73x1016 f16"),
     "norm/norm_bwd_sums.cu": (More("norm_bwd 4300x8 f32", 132),),
     "conv/conv_depthwise.cu": (More("conv_fprop n1c64h10w6 k64r10s10 groups=64 pad=2 {T} nhwc"),),

@@ -12,8 +12,8 @@ grid    = ["ceil_div(s_q, 32) * batches * heads", 1, 1]
 needs   = ["1 <= s_q <= 268435456", "d_v % 8 == 0", "8 <= d_v <= 128",
            "ceil_div(s_q, 32) * batches * heads < 2147483648"]
 problems = [
-    """sdpa_bwd q=2x3x35x64:{T} k=2x1x64x40:{T}@2560,2560,1,64 v=2x1x40x120:{T} o=2x3x35x120:{T} \
-       do=2x3x35x120:{T} stats=2x3x35x1:f32"""]
+    """sdpa_bwd q=1x2x35x8:{T} k=1x1x8x16:{T}@128,128,1,8 v=1x1x16x72:{T} o=1x2x35x72:{T} do=1x2x35x72:{T} \
+       stats=1x2x35x1:f32"""]
 @*/
 // 8 threads have a query, each 8 elements of it in each half. A query that sees no key has weights of 0: its
 // logs are infinite.
