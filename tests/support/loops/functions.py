@@ -263,36 +263,6 @@ def batch_norm_bwd(op, a, shapes, epsilon):
     return out
 
 
-def sdpa(op, a, shapes, scale):
-    q, k, v = a["q"], a["k"], a["v"]
-    (b, h, s_q, _), s_kv = q.shape, k.shape[3]
-    o, kept = np.empty((b, h, s_q, v.shape[3])), np.full((3, b, h, s_q, 1), -np.inf)
-    for n, head, row in np.ndindex(b, h, s_q):
-        n_q, n_kv = (size if a.get(name) is None else min(max(int(a[name][n, 0, 0, 0]), 0), size)
-                     for name, size in (("len_q", s_q), ("len_kv", s_kv)))
-        shift = n_kv - n_q if op.diagonal == "bottom_right" else 0
-        k_of, v_of = k[n, head * k.shape[1] // h], v[n, head * v.shape[1] // h]
-        scores, seen = [], []
-        for col in range(n_kv if row < n_q else 0):
-            way = col - row - shift
-            if op.left and way <= -op.left or op.right >= 0 and way > op.right:
-                continue
-            at = dict(zip(("batch", "head", "row", "col"), map(np.float64, (n, head, row, col))))
-            extras = {f"e{i}": e[tuple(np.minimum((n, head, row, col), np.array(e.shape) - 1))]
-                      for i, e in enumerate(a.get("extras") or ())}
-            s = np.float64(scale * math.fsum(q[n, head, row] * k_of[:, col]))
-            scores.append(float(rows.evaluate(op.score, dict(s=s, **at, **extras))))
-            seen.append(col)
-        sinks = [] if a.get("sink") is None or row >= n_q else [float(a["sink"][0, head, 0, 0])]
-        top = max(scores + sinks, default=-math.inf)
-        parts = [math.exp(s - top) for s in scores + sinks] if top > -math.inf else []
-        total = math.fsum(parts)
-        kept[:, n, head, row, 0] = top + math.log(total) if total else -math.inf, top, total
-        o[n, head, row] = [math.fsum(p * v_of[c, i] for p, c in zip(parts, seen)) / total if total else 0.0
-                           for i in range(v.shape[3])]
-    return dict(o=o, **dict(zip(("stats", "score_max", "score_sum_exp"), kept)))
-
-
-LOOPS = dict(sdpa=sdpa, pointwise=pointwise, norm_fwd=norm_fwd, norm_bwd=norm_bwd,
+LOOPS = dict(pointwise=pointwise, norm_fwd=norm_fwd, norm_bwd=norm_bwd,
              batch_norm_training=batch_norm_training, batch_norm_inference=batch_norm_inference,
              batch_norm_bwd=batch_norm_bwd)
