@@ -7,6 +7,7 @@ from functools import lru_cache
 from cydnn.fusion.registers import MARK
 from cydnn.fusion.splice import without_stores
 
+KEPT = re.compile(r"(?<=^\{\n)(?:\.reg \.\w+ [^;\n]+;\n)+", re.M)      # of what is made once for a row
 LOAD = re.compile(r"ld\.param\.[us]32(\s+%\w+), \[\w+\];")
 
 
@@ -23,8 +24,11 @@ def origins(shipped: str, ran: str) -> dict:
         left = piece if first or piece in ran[there:] else without_stores(piece)
         there = there if first else ran.index(left, there)
         to, at = ran.count("\n", 0, there) + 1, shipped.count("\n", 0, here) + 1
-        found.update((to + i, at + n) for i, n in enumerate(_numbers(piece, left)))
-        there = _behind(ran, there, piece.count("\n")) if first else there + len(left)
+        more = KEPT.search(ran, there) if first else None
+        begin, shift = (ran.count("\n", there, more.start()), more[0].count("\n")) if more else (0, 0)
+        found.update((to + i + (shift if i >= begin else 0), at + n)
+                     for i, n in enumerate(_numbers(piece, left)))
+        there = _behind(ran, there, piece.count("\n") + shift) if first else there + len(left)
         here = mark.end() if mark else here
     return found
 

@@ -107,16 +107,6 @@ def ties(case, most=16):
     return itertools.islice(filter(is_met, range(4000)), most)
 
 
-def dropped_ties(case, most=16):
-    """Seeds with which the same holds of a weight of attention with dropout."""
-    op = case.problem.op
-    if not getattr(op, "drop", 0):
-        return iter(())
-    space, upper = op.space(case.problem.operands["q"], case.problem.operands["k"]), int(op.drop * 2 ** 16)
-    numbers = lambda seed: philox.numbers(seed, 0, int(np.prod(space[:3])), space[3])
-    return itertools.islice((s for s in range(4000) if (numbers(s) >> np.uint64(16) == upper).any()), most)
-
-
 def of_modes(name, cards, modes):
     """The kernel's cases as each card plans them, in each mode."""
     yield from ((card, case, mode(case)) for mode in modes for card in cards for case in cases(name, card))
@@ -129,8 +119,6 @@ def ways(name, facts):
                 for case, card in streamed.cases(name, facts))
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
                 for case in cases(name, facts) for seed in ties(case))
-    yield from ((facts, case, dict(scalars={**plain(case.problem.op), "seed": seed}))
-                for case in cases(name, facts) for seed in dropped_ties(case, 2))
     cards = [replace(facts, sms=sms, l2_bytes=4096) for sms in (1, 4)]
     reads_nan = any(case.problem.op.name in NAN_READERS for case in cases(name, facts))
     yield from of_modes(name, [facts], (with_numbers(blended),

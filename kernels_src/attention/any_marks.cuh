@@ -68,12 +68,20 @@ template <class S> struct Dropout {
         than = {upper, lower}, draw = {0, 0};
         if (is_on) draw = {(unsigned long long)seed.load(), (unsigned long long)offset.load()};
     }
+    DEVICE static unsigned word(const uint4& four, int at) {
+        const unsigned low = at & 1 ? four.y : four.x, high = at & 1 ? four.w : four.z;
+        return at & 2 ? high : low;
+    }
     template <int Slot> DEVICE S at(int batch, int head, int row, int col) const {
         S found = 1;
         fuse_weight<Slot>(found, batch, head, row, col);
         if (!is_on) return found;
         const i64 octet = ((i64(batch) * heads + head) * s_q + row) * octets + col / 8;
-        return draw.kept(octet, than).bits() >> col % 8 & 1 ? found * factor : S(0);
+        const uint4 high = draw.words(octet, 0), low = draw.words(octet, 1);
+        const int shift = col % 2 * 16;
+        const unsigned upper = word(high, col % 8 / 2) >> shift & 0xFFFF;
+        const unsigned lower = word(low, col % 8 / 2) >> shift & 0xFFFF;
+        return upper > than.upper || upper == than.upper && lower >= than.lower ? found * factor : S(0);
     }
 };
 

@@ -23,7 +23,7 @@ marks  = ["load_q", "load_k", "load_v", "load_sink", "row", "score", "weight", "
           "score_sum_exp"]
 problems = [
     """sdpa q=2x6x37x24:{'f16' if S == f32 else 'f64'} k=2x2x24x70:bf16@3360,1680,1,24 v=2x3x70x40:f16 \
-       extras=1x6x37x70:f16+1x6x1x1:f32 o=2x6x37x40:f32 stats=2x6x37x1:f32 acc={S} right=0 \
+       extras=1x6x37x70:f16+1x6x1x1:f32 o=2x6x37x40:f32 stats=2x6x37x1:f32 drop=0.25 acc={S} right=0 \
        diagonal=bottom_right score=add(s,e0);sub(col,row);exp(e1);mul(n1,n2);add(n0,n3);mul(n4,#0.1);\
 tanh_fwd(n5);mul(n6,#10.0)""",
     "sdpa 1x4x20x255 1x1x255x100 1x4x100x137 left=30 right=3 {'bf16' if S == f32 else 'f64'} acc={S}",
