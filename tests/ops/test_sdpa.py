@@ -145,6 +145,17 @@ def test_a_row_may_read_a_number_that_is_given_at_execute(way, device):
         np.testing.assert_allclose(mine[4], want, atol=1e-6)
 
 
+@pytest.mark.parametrize("diagonal", ["top_left", "bottom_right"])
+@pytest.mark.parametrize("left, right", [(0, -1), (0, 0), (3, 0), (1, 5), (4, -1), (60, 60)])
+def test_work_is_that_of_what_is_seen(left, right, diagonal):
+    for s_q, s_kv in ((9, 9), (5, 17), (17, 5), (1, 8), (0, 4)):
+        shift = s_kv - s_q if diagonal == "bottom_right" else 0
+        way = np.arange(s_kv) - np.arange(s_q)[:, None] - shift
+        seen = (way <= right if right >= 0 else way == way) & (way > -left if left else way == way)
+        op = Sdpa(left=left, right=right, diagonal=diagonal)
+        assert op.pairs((2, 3, s_q, s_kv)) == 6 * seen.sum()
+
+
 def test_a_query_that_sees_no_key():
     """0 and -inf; NaN where that is asked for, as 0 / 0 is."""
     q, k, v = np.ones((1, 1, 3, 2)), np.ones((1, 1, 2, 4)), np.ones((1, 1, 4, 2))

@@ -106,6 +106,20 @@ class Attended(Op):
     def terms(self, q, k, v, **_):
         return q.dims[3] + k.dims[3]
 
+    def pairs(self, space) -> int:
+        """How many queries and keys see each other by the bounds, where lengths are the whole."""
+        b, h, s_q, s_kv = space
+        shift = s_kv - s_q if self.diagonal == "bottom_right" else 0
+        ends = rising(s_q, shift + self.right + 1, s_kv) if self.right >= 0 else s_q * s_kv
+        return b * h * (ends - (rising(s_q, shift - self.left + 1, s_kv) if self.left else 0))
+
+
+def rising(count: int, first: int, most: int) -> int:
+    """The sum of ``first``, first + 1 … of so many numbers, each at least 0 and at most ``most``."""
+    begin = min(max(-first, 0), count)           # those in front are 0, those from ``end`` on most
+    end = max(min(max(most - first, 0), count), begin)
+    return (end - begin) * (begin + end - 1 + 2 * first) // 2 + (count - end) * most
+
 
 def unpacked(blocks, space):
     """Which scores a mask of blocks lets be: bit i of a byte is that of the i-th block of ``BLOCK`` keys."""

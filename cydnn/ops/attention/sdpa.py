@@ -246,8 +246,7 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? blocks?
         return {"o": least * np.abs(arrays["v"]).sum(2, keepdims=True).max(initial=0)}
 
     def flops(self, q, k, v, table_k=None, **_):
-        b, h, s_q, s_kv = self.space(q, k, table_k)
-        return 2 * b * h * s_q * s_kv * (q.dims[3] + v.dims[3])
+        return 2 * self.pairs(self.space(q, k, table_k)) * (q.dims[3] + v.dims[3])
 
 
 def paged(container, table, axis: int, count: int):

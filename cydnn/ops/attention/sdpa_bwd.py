@@ -176,8 +176,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
         return q.dims[3] + v.dims[3] + max(k.dims[3], q.dims[1] * q.dims[2])
 
     def flops(self, q, k, v, **_):
-        b, h, s_q, s_kv = self.space(q, k)
-        return 2 * b * h * s_q * s_kv * (3 * q.dims[3] + 2 * v.dims[3])
+        return 2 * self.pairs(self.space(q, k)) * (3 * q.dims[3] + 2 * v.dims[3])
 
 
 def _product(x, y):
