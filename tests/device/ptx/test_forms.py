@@ -63,7 +63,7 @@ def test_another_form_shows(name, target):
 
 
 PRODUCTS = [n for n in kernels.names() if any(w in n for w in ("wgmma", "first", "halo")) and "sm_90a" in
-            kernels.get(n).images]
+            kernels.get(n).images and "wgmma_rows" not in n]         # rows are read without a product
 
 
 @pytest.mark.parametrize("name", sampling.of(PRODUCTS, 8, "fences of products"))
