@@ -149,12 +149,9 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
         float x[HELD][LANES], dy[HELD][LANES];
         UNROLL for (int k = 0; k < HELD; ++k) {
             UNROLL for (int i = 0; i < LANES; ++i) x[k][i] = dy[k][i] = 0;
-            fuse_load_x(x[k], row * x_row + near(k), row, near(k));
-            fuse_load_dy(dy[k], row * dy_row + near(k), row, near(k));
-        }
-        UNROLL for (int k = 0; k < HELD; ++k) UNROLL for (int i = 0; i < LANES; ++i) {
-            const bool valid = inside && column(k) < last;
-            x[k][i] = valid ? x[k][i] : 0, dy[k][i] = valid ? dy[k][i] : 0;
+            if (!inside || column(k) >= last) continue;              // dx may be x or dy, written by another
+            fuse_load_x(x[k], row * x_row + column(k), row, column(k));
+            fuse_load_dy(dy[k], row * dy_row + column(k), row, column(k));
         }
         if (!has_statistics)
             of = statistics(x, begin, last, share, is_rms, epsilon.load(), turn);

@@ -43,15 +43,11 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK) void KERNEL(
     const float share = 1.f / float(cols);
 
     float x[HELD][LANES];
-    // No branch: behind one, what was loaded before would be waited for.
+    // Nobody reads what another writes: y may be x.
     UNROLL for (int k = 0; k < HELD; ++k) {
-        const int col = min(begin + k * THREADS * LANES, last - LANES);
+        const int col = begin + k * THREADS * LANES;
         UNROLL for (int i = 0; i < LANES; ++i) x[k][i] = 0;
-        fuse_load_x(x[k], row * x_row + col, row, col);
-    }
-    UNROLL for (int k = 0; k < HELD; ++k) {
-        const bool valid = begin + k * THREADS * LANES < last;
-        UNROLL for (int i = 0; i < LANES; ++i) x[k][i] = valid ? x[k][i] : 0;
+        if (inside && col < last) fuse_load_x(x[k], row * x_row + col, row, col);
     }
     float sum = 0, mean = 0;
     if (!is_rms) {
