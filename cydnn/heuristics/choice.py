@@ -323,7 +323,7 @@ def _shares(part: Part, facts) -> dict:
     """Of the device's bandwidth, of its arithmetic and of the roof that both are, in the estimated time."""
     uid = next(iter(part.match.region.inputs or part.match.region.outputs))
     bits = part.match.graph.tensors[uid].dtype.bits
-    if facts.kind != "cuda" or part.us >= NO_ESTIMATE_US:
+    if facts.kind != "cuda" or not 0 < part.us < NO_ESTIMATE_US:
         return dict.fromkeys(("bandwidth", "arithmetic", "roof"))
     found = dict(bandwidth=part.bytes / (facts.bandwidth_gbs * 1e3 * part.us),
                  arithmetic=part.flops / (facts.tflops(bits) * 1e6 * part.us))
