@@ -52,6 +52,7 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
 
     def check(self, q, k, v, o, do, stats, len_q, len_kv, sink, extras):
         yield from super().check(q, k, v, len_q, len_kv, extras, sink)
+        yield q.dims[1] >= 1, f"q must have heads; got dims {q.dims}"
         want = (*q.dims[:3], v.dims[3])
         for name, d in dict(o=o, do=do).items():
             yield d.dims == want, f"{name} must have dims {want}; got {d.dims}"
