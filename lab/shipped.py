@@ -7,7 +7,7 @@ from functools import lru_cache
 from cydnn.fusion.registers import MARK
 from cydnn.fusion.splice import without_stores
 
-KEPT = re.compile(r"(?<=^\{\n)(?:\.reg \.\w+ [^;\n]+;\n)+", re.M)      # of what is made once for a row
+KEPT = re.compile(r"(?:\.reg \.\w+ [^;\n]+;\n)*")        # registers of what is made once for a row
 LOAD = re.compile(r"ld\.param\.[us]32(\s+%\w+), \[\w+\];")
 
 
@@ -24,13 +24,18 @@ def origins(shipped: str, ran: str) -> dict:
         left = piece if first or piece in ran[there:] else without_stores(piece)
         there = there if first else ran.index(left, there)
         to, at = ran.count("\n", 0, there) + 1, shipped.count("\n", 0, here) + 1
-        more = KEPT.search(ran, there) if first else None
-        begin, shift = (ran.count("\n", there, more.start()), more[0].count("\n")) if more else (0, 0)
+        begin, shift = _kept(ran, there) if first else (0, 0)
         found.update((to + i + (shift if i >= begin else 0), at + n)
                      for i, n in enumerate(_numbers(piece, left)))
         there = _behind(ran, there, piece.count("\n") + shift) if first else there + len(left)
         here = mark.end() if mark else here
     return found
+
+
+def _kept(ran, there) -> tuple:
+    """(lines of a head in front of registers that stand in it alone, how many these are)."""
+    begin = ran.index("\n{\n", there) + 3
+    return ran.count("\n", there, begin), KEPT.match(ran, begin)[0].count("\n")
 
 
 def _with_numbers(shipped, ran):

@@ -212,7 +212,7 @@ WORKS = {                                        # op: what a line of it is as a
     "scale_tensor": lambda o, y: said(tensor_ops.SCALE, y),
     "im2col": columns,
 }
-ONLY_GRAPHS = {"matmul", "reduction", "dropout_factors", "norm_fwd", "norm_bwd"}      # not in v5
+ONLY_GRAPHS = {"matmul", "reduction", "dropout_factors", "norm_fwd", "norm_bwd", "sdpa", "sdpa_bwd"}
 
 
 def test_every_operation_of_the_benchmarks_is_looked_at():

@@ -38,7 +38,7 @@ def other_nans(problem):
     """Half of an operand but the first NaN. Not of recurrent networks, which keep gates that are."""
     for name in () if problem.op.name.startswith("rnn_") else problem.op.reads[1:]:
         d = problem.operands.get(name)
-        if d is not None and d.dtype.kind == "float":
+        if isinstance(d, TensorDesc) and d.dtype.kind == "float":
             yield dict(scalars=plain(problem.op), nans=(name,))
 
 
