@@ -17,7 +17,7 @@ from ..tensor import TensorDesc, packed_strides
 from .datatypes import type_of
 from .enums import data_type
 from .steps import Step, in_words
-from .tensor import tensor
+from .tensor import exchanged, tensor
 
 TRANSPOSED = {Sdpa: ("k",), SdpaBwd: ("k", "dk")}            # operands that calls have as (b, h, s, d)
 
@@ -213,11 +213,6 @@ def transposed(steps: list[Step]) -> dict[tensor, bool]:
         for o, t in (*step.inputs.items(), *step.outputs.items()):
             ways.setdefault(t, set()).add(o in TRANSPOSED.get(step.op, ()))
     return {t: found == {True} for t, found in ways.items()}
-
-
-def exchanged(numbers) -> tuple:
-    """Dims or strides with the last two exchanged."""
-    return (*numbers[:-2], *numbers[:-3:-1])
 
 
 def _kept_type(step: Step, t: tensor, descs: dict) -> data_type | None:

@@ -172,7 +172,7 @@ class tensor:
 
     def turned(self, numbers: tuple) -> tuple:
         """Dims or strides of the caller's as the graph has them, or the other way round."""
-        return (*numbers[:-2], *numbers[:-3:-1]) if self.is_transposed else numbers
+        return exchanged(numbers) if self.is_transposed else numbers
 
     @property
     def dims_set(self) -> tuple:
@@ -195,3 +195,8 @@ class tensor:
         if self.vector_dimension != 1:
             raise BadParam(f"{where}: vector_dimension must be 1, the channels; got {self.vector_dimension}")
         return row, self.vector_count
+
+
+def exchanged(numbers) -> tuple:
+    """Dims or strides with the last two exchanged."""
+    return (*numbers[:-2], *numbers[:-3:-1])
