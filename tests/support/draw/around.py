@@ -24,7 +24,7 @@ def things(takes) -> list:
 def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
     """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
     made, op = Dag(rng), problem.op
-    made.smooth = isinstance(op, (ops.Sdpa, ops.Rng))
+    made.smooth = isinstance(op, (ops.Sdpa, ops.Rng, *INEXACT))
     uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
     if where in ("before", "kept"):
         _front(made, uids[which], "memory" if where == "kept" else "virtual")
@@ -38,7 +38,7 @@ def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
             values.append(made.point(desc.dims, values))
     if where == "last":
         _end(made, which, values[-1])
-    return made.graph(), made.smooth or isinstance(op, INEXACT)
+    return made.graph(), made.smooth
 
 
 def _add(made, desc, kind="memory") -> int:
