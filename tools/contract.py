@@ -166,7 +166,7 @@ def _expand(source, kind, digest, contract, axes):
     _check(source, contract, row)
     variant = Variant(name, kind, source, digest, (), axes, row, tuple(contract["when"]))
     targets = [target for target in contract["targets"] if variant.allows(target)]
-    _check_age(source, row, targets)
+    _check_cluster(source, row, targets)
     return replace(variant, targets=tuple(targets), contract={**row, "targets": targets})
 
 
@@ -175,11 +175,10 @@ def _is_alone(value, axes) -> bool:
     return isinstance(value, list) and all(str(axes.get(text, text)) == "1" for text in value)
 
 
-def _check_age(source, row, targets):
-    for key in ("cluster", "dependent"):
-        old = [target for target in targets if _sm(target) < 90]
-        if key in row and old:
-            raise ContractError(f"{source}: {key} must be for sm_90 and newer; got targets {', '.join(old)}")
+def _check_cluster(source, row, targets):
+    old = [target for target in targets if _sm(target) < 90]
+    if "cluster" in row and old:
+        raise ContractError(f"{source}: cluster must be for sm_90 and newer; got targets {', '.join(old)}")
 
 
 def _texts(source, key, lines, axes) -> list[str]:
@@ -338,7 +337,8 @@ def _check_attributes(text: str, directives: str, variant: Variant):
     if compiled and cluster and [int(n) for n in compiled[1].split(",")] != cluster:
         raise ContractError(f"{variant.source}: cluster must be the one that is compiled in, {compiled[1]}; "
                             f"got {cluster}")
-    if variant.contract.get("dependent") and "griddepcontrol.wait" not in text:
+    target = re.search(r"^\.target (\w+)", text, re.M)[1]
+    if variant.contract.get("dependent") and _sm(target) >= 90 and "griddepcontrol.wait" not in text:
         raise ContractError(f"{variant.source}: a dependent kernel must wait for the launch before it with "
                             "griddepcontrol.wait; got none")
 

@@ -147,7 +147,7 @@ class CudaDevice:
                     [(offset, kind, s.key) for offset, kind, s in packed.scalars],
                     [(offset, m.pointer.uid, m.pointer.addend) for offset, m in packed.maps],
                     kernels.get(step.kernel).offsets if packed.maps or packed.attributes.cooperative else (),
-                    **packed.attributes._asdict())
+                    **packed.attributes.on(self.facts.sm)._asdict())
 
     def _memset(self, tape, step: Memset):
         tape.memset(step.pointer.uid, step.pointer.addend, step.bytes, step.value)

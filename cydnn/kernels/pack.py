@@ -13,11 +13,15 @@ from .kinds import NUMBERS, ROWS, find
 
 class Attributes(NamedTuple):
     """Launch attributes beyond grid and block. ``cluster``: (x, y, z) blocks that run together; None: as
-    it was compiled. ``cooperative``: all blocks are resident at once. ``dependent``: it may begin before the
-    launch before it has ended (and waits for that itself)."""
+    it was compiled. ``cooperative``: all blocks are resident at once. ``dependent``: from sm_90 on, it may
+    begin before the launch before it has ended (and waits for that itself)."""
     cluster: tuple | None = None
     cooperative: bool = False
     dependent: bool = False
+
+    def on(self, sm: int) -> Attributes:
+        """Those that a card knows."""
+        return self if sm >= 90 else self._replace(dependent=False)
 
 
 class Packed(NamedTuple):

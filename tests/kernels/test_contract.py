@@ -57,7 +57,6 @@ def test_layout(params, offsets, end):
     ('needs  = ["count >= 1"]', 'when = ["(T == f32) == -f64"]', "when: .* has no value: bad operand type"),
     ('needs  = ["count >= 1"]', 'cluster = [2, 1]', "cluster must have 3 entries"),
     ('needs  = ["count >= 1"]', 'cluster = [2, 1, 1]', "cluster must be for sm_90 and newer; got .* sm_75"),
-    ('needs  = ["count >= 1"]', 'dependent = true', "dependent must be for sm_90 and newer; got .* sm_75"),
     ('needs  = ["count >= 1"]', 'cooperative = 1', "cooperative must be true, false or an expression; got 1"),
     ('needs  = ["count >= 1"]', 'targets = ["sm_90"]\ncluster = ["size", 1, 1]', "may use .*got size"),
     ('"lib/types.cuh"', '"lib/missing.cuh"', "must be beside it or in"),

@@ -142,6 +142,7 @@ def test_attributes_of_a_launch(kernel):
     assert packed.attributes == ((2, 1, 1), True, False) and packed.grid == (2, 1, 1)
     assert kernel(dependent=True).pack(ARGS).attributes._asdict() == dict(
         cluster=None, cooperative=False, dependent=True)
+    assert [kernel(dependent=True).pack(ARGS).attributes.on(sm).dependent for sm in (86, 90)] == [False, True]
     sentence = r"k: grid must be a multiple of the cluster \(4, 1, 1\); got \(2, 1, 1\)"
     with pytest.raises(NotSupported, match=sentence):
         kernel(cluster=[4, 1, 1]).pack(ARGS)

@@ -326,4 +326,4 @@ class PtxExecutable(NumpyExecutable):
         written = {address for offset, address in at.items() if offset not in constant}
         written |= {map_.ptr for map_ in maps.values()}
         self.device.launch(code(), packed.grid, packed.block, packed.smem, bytes(data), written, registers,
-                           maps, packed.attributes)
+                           maps, packed.attributes.on(self.device.facts.sm))

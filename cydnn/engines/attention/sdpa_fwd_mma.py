@@ -167,8 +167,7 @@ class SdpaFwdMma(Engine):
         fuse = dict(zip(("row", "score"), changes(p))) if p.op.score else {}
         fuse = {mark: fused for mark, fused in fuse.items() if fused is not None}
         name = f"{p.q.dtype}_{size.depth}_{size.rows}"
-        ahead = "_ahead" if dev.sm >= 90 else ""
-        join = Launch(f"sdpa_fwd_join{ahead}_{p.q.dtype}", out, dict(batches=b))
+        join = Launch(f"sdpa_fwd_join_{p.q.dtype}", out, dict(batches=b))
         return [*steps, Launch(f"sdpa_fwd_mma_{name}", args, {}, fuse), *([join] if splits > 1 else [])]
 
     @staticmethod
