@@ -156,6 +156,10 @@ class Engine:
         """Every configuration there is for ``p``, the best guess first."""
         yield PLAIN
 
+    def offers(self, p: Match, dev, config: Config) -> bool:
+        """Whether ``configs`` has ``config``, where that is known sooner than which of them is the best."""
+        return config in self.configs(p, dev)
+
     def cost(self, p: Match, dev, config: Config) -> float:
         """Estimated microseconds; a pure function."""
         return memory_us(p, dev)

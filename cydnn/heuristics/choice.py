@@ -312,8 +312,8 @@ class Choice:
 
 def checked(match: Match, engine, config, facts) -> tuple:
     """(configuration, its cost). Raises BadParam where the engine does not offer it."""
-    offered = list(engine.configs(match, facts))
-    if config not in offered:
+    if not engine.offers(match, facts, config):
+        offered = list(engine.configs(match, facts))
         some = ", ".join(str(c) or "(none)" for c in offered[:8]) + (" …" if len(offered) > 8 else "")
         raise BadParam(f"build: config of {engine} must be one of {some}; got {config}")
     return config, engine.cost(match, facts, config)

@@ -42,6 +42,22 @@ def test_every_configuration_packs(op, card):
                             <= facts.smem_bytes), (str(problem), engine, config)
 
 
+@pytest.mark.parametrize("op", [ops.Matmul, ops.ConvFprop, ops.ConvWgrad], ids=lambda op: op.name)
+def test_an_engine_offers_what_is_among_its_configurations(op):
+    """Whether it does is known without a search; any values of its knobs are asked for."""
+    rng, facts, asked = random.Random(7), KNOWN["h200"], []
+    for _ in range(DRAWS):
+        p = match(problem := draw(op, rng))
+        for engine in takers(p, facts):
+            offered = list(engine.configs(p, facts))
+            values = lambda knob: [*knob.values, *(c.get(knob.name) for c in offered)]
+            drawn = [Config(**{k.name: rng.choice(values(k)) for k in engine.knobs}) for _ in range(20)]
+            for config in [*offered, *drawn]:
+                asked.append(engine.offers(p, facts, config))
+                assert asked[-1] == (config in offered), (str(problem), engine, config)
+    assert {True, False} == set(asked)
+
+
 @pytest.mark.parametrize("line", ["matmul 65x4099 4099x130 bf16", "matmul 512x4096 4096x520 f16",
                                   "conv_fprop n2c128h14w14 k128r3s3 pad1 f16 nhwc",
                                   "conv_dgrad n2c128h14w14 k128r3s3 pad1 bf16 nhwc",

@@ -104,17 +104,31 @@ class TileProgram(SplitMatmul):
             summed = [Config(tile=tile, splits=1, store=out, cluster_k=1)
                       for out in outs for tile in TILES if kernels.has(sums.kernel(self.kernel(p, tile)))]
             return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
-        usual, shared_tiles = list(super().configs(p, dev)), [t for t in self.tiles(p) if TILES[t].is_shared]
-        alone = [Config(tile=c.tile, splits=c.splits, store=out, cluster_k=1) for out in outs for c in usual]
-        shared = [Config(tile=tile, splits=1, store="rows", cluster_k=team) for tile in shared_tiles
-                  for team in TEAMS[1:] if team <= dev.sms and share(g.k, team, self.step(p))]
-        casts = [Config(**dict(c.items()), multicast=CAST) for c in alone
-                 if c.tile == CAST_TILE] if self.casts(p, g, dev) else []
-        streams = [Config(tile=tile, splits=1, store=out, cluster_k=1, stream_k=kind)
-                   for out in outs for tile in shared_tiles for kind in STREAMS
-                   if self.may_stream(p) and self._shares(p, dev, tile, kind)]
-        best = min((alone[0], *shared, *streams, *casts), key=lambda config: self.cut(p, dev, config).us)
-        return first_then(best, [*alone, *shared, *streams, *casts])
+        usual = list(super().configs(p, dev))
+        alone, joined = list(self._alone(outs, usual)), list(self._joined(p, g, dev, outs, usual))
+        best = min((alone[0], *joined), key=lambda config: self.cut(p, dev, config).us)
+        return first_then(best, [*alone, *joined])
+
+    def offers(self, p, dev, config):
+        g, outs = self.matrices(p)[1], ("rows",) if self.boxes(p) is None else ("tma", "rows")
+        usual = [] if p.last else [c for c in self.usual(p, g) if c.tile == config.get("tile")]
+        return (config in self._alone(outs, usual) or config in self._joined(p, g, dev, outs, usual)
+                or super().offers(p, dev, config))
+
+    @staticmethod
+    def _alone(outs, usual):
+        return (Config(tile=c.tile, splits=c.splits, store=out, cluster_k=1) for out in outs for c in usual)
+
+    def _joined(self, p, g, dev, outs, usual):
+        """Blocks that share a depth in a cluster, streams of steps, blocks that share operand b."""
+        tiles = [t for t in dict.fromkeys(c.tile for c in usual) if TILES[t].is_shared]
+        yield from (Config(tile=tile, splits=1, store="rows", cluster_k=team) for tile in tiles
+                    for team in TEAMS[1:] if team <= dev.sms and share(g.k, team, self.step(p)))
+        yield from (Config(tile=tile, splits=1, store=out, cluster_k=1, stream_k=kind)
+                    for out in outs for tile in tiles for kind in STREAMS
+                    if self.may_stream(p) and self._shares(p, dev, tile, kind))
+        yield from (Config(**dict(c.items()), multicast=CAST) for c in self._alone(outs, usual)
+                    if c.tile == CAST_TILE and self.casts(p, g, dev))
 
     def cost(self, p, dev, config):
         return super().cost(p, dev, config) + (sums.us(p, self.matrices(p)[1], dev) if p.last else 0.0)

@@ -99,8 +99,12 @@ class SplitMatmul(Engine):
         found = [c for tile in tiles for blocks, size, us in [self.ways(p, g, dev, tile)]
                  for c in cuts(g, tile, self.waves, blocks, unit, size, dev, us)]
         best = min(found, key=lambda c: c.us)
-        others = (Config(tile=t, splits=n) for t in tiles for n in powers(ceil_div(g.k, unit)))
-        return first_then(Config(tile=best.tile, splits=best.splits), others)
+        return first_then(Config(tile=best.tile, splits=best.splits), self.usual(p, g))
+
+    def usual(self, p, g):
+        """What is on offer whatever is best."""
+        splits = powers(ceil_div(g.k, self._unit(p, g)))
+        return (Config(tile=t, splits=n) for t in self.tiles(p) for n in splits)
 
     def cut(self, p, dev, config) -> DepthSplit:
         """The cut that a configuration names; the whole depth where it cannot be."""
