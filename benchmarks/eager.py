@@ -87,7 +87,7 @@ def main():
             found = ways(name, arrays, options)
             checked(found)
             if not has_gpu:
-                functional.FUNCTIONS[name].prepare(*arrays, **options)._execute = _nothing
+                functional.FUNCTIONS[name].prepare(*arrays, **options).execute = _nothing
             table[name] = measured(found)
             base = table[name]["plan"]
             rows = [f"{way} {us:.2f} (+{us - base:.2f})" for way, us in table[name].items()]

@@ -1,4 +1,15 @@
-"""The lookup of a call."""
+"""The lookup of a call, and the call."""
+
+cdef class Runner:
+    cdef str name
+    cdef public object execute                # of the plan
+    cdef object make, stream, space
+    cdef tuple slots
+    cdef Py_ssize_t most                      # arguments that there must be
+    cdef size_t size_bytes
+    cdef public bint is_plain
+    cdef object run_c(self, tuple arrays, object out)
+
 
 cdef class Caller:
     cdef dict places, calls, rows

@@ -1,7 +1,16 @@
-"""The lookup of a call."""
-from typing import Any
+"""The lookup of a call, and the call."""
+from typing import Any, Callable
 
 IN_C: dict[type, bool]
+
+class Runner:
+    execute: Callable[..., Any]
+    is_plain: bool
+    def __init__(self, name: str, execute: Callable[..., Any], slots: tuple[int, ...],
+                 make: Callable[[], Any], stream: Callable[[], int] | None, space: Callable[[], Any] | None,
+                 size_bytes: int) -> None: ...
+    def __call__(self, *arrays: Any, out: Any = None) -> Any: ...
+    def run(self, arrays: tuple[Any, ...], out: Any = None) -> Any: ...
 
 class Caller:
     def __init__(self, defaults: dict[str, Any], needed: int, positional: int, arrays: tuple[str, ...],

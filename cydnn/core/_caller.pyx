@@ -1,14 +1,17 @@
-"""The lookup of a call: from arguments as a user writes them to what was prepared for arrays that lie so. A
-call that is known costs no Python but its hash."""
+"""The lookup of a call: from arguments as a user writes them to what was prepared for arrays that lie so, and
+the call of that. One that is known costs no Python but its hash, and what makes its result."""
 from inspect import Parameter
 
 from cpython.dict cimport PyDict_GetItem, PyDict_Next
 from cpython.list cimport PyList_CheckExact
 from cpython.object cimport PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t, uintptr_t
 
 from cydnn.core._address cimport DLTensor, ExchangeAPI, find_api, tensor_of
+
+from cydnn.status import BadParam, CydnnError
 
 cdef enum:
     MOST = 32                                 # parameters of a function
@@ -18,6 +21,51 @@ cdef enum:
 
 cdef object NO_DEFAULT = Parameter.empty
 IN_C = {}                                     # types of tensors that C asks, by DLPack's exchange API
+
+
+cdef class Runner:
+    """A plan with one result, and where its pointers come from.
+
+    ``execute``: of the plan. ``slots``: of each pointer the number of an argument, or -1 for the result.
+    ``make``: makes the result; ``stream``: gives the stream, or None; ``space``: makes the workspace, or None
+    where there is none, of ``size_bytes``. ``name``: of the function, in errors. A subclass that has more to
+    do sets ``is_plain`` to False, and has ``run_all``.
+    """
+
+    def __init__(self, str name, execute, tuple slots, make, stream, space, size_t size_bytes):
+        self.name, self.execute, self.slots, self.make = name, execute, slots, make
+        self.stream, self.space, self.size_bytes, self.is_plain = stream, space, size_bytes, True
+        self.most = max(slots, default=-1) + 1
+
+    def __call__(self, *arrays, out=None):
+        return self.run_c(arrays, out)
+
+    def run(self, arrays, out=None):
+        """Run on the arguments that are arrays or numbers, in order."""
+        return self.run_c(tuple(arrays), out)
+
+    cdef object run_c(self, tuple arrays, object out):
+        cdef Py_ssize_t i, place, count = PyTuple_GET_SIZE(self.slots)
+        cdef tuple pointers
+        if PyTuple_GET_SIZE(arrays) < self.most:
+            raise BadParam(f"{self.name}: must be given {self.most} arrays, as it was prepared; got "
+                           f"{len(arrays)}")
+        if not self.is_plain:
+            return self.run_all(arrays, out)
+        if out is None:
+            out = self.make()
+        pointers = PyTuple_New(count)
+        for i in range(count):
+            place = <Py_ssize_t><object>PyTuple_GET_ITEM(self.slots, i)
+            x = <object>PyTuple_GET_ITEM(arrays, place) if place >= 0 else out
+            Py_INCREF(x)
+            PyTuple_SET_ITEM(pointers, i, x)
+        try:
+            self.execute(pointers, None, 0 if self.space is None else self.space(), self.size_bytes,
+                         None if self.stream is None else self.stream())
+        except CydnnError as error:
+            raise error.within(self.name) from None
+        return out
 
 
 cdef class Caller:
@@ -57,7 +105,7 @@ cdef class Caller:
             return self.first(*args, **kw)
         if <object>values[self.explain]:
             return call.explain()
-        return call.run(self.given(values), <object>values[self.out])
+        return (<Runner?>call).run_c(self.given(values), <object>values[self.out])
 
     cdef tuple given(self, void **values):
         """The arrays of a call."""

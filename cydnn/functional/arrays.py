@@ -70,9 +70,6 @@ class NumpyArrays:
         """Truth values as the bytes that they are."""
         return x.view(np.uint8)
 
-    def swapped(self, x):
-        return x.swapaxes(-1, -2) if x.ndim > 1 else x
-
     def stream(self, place: str):
         """What gives the caller's current stream on a device; None where there is none."""
 
@@ -89,6 +86,7 @@ class TorchArrays:
         IN_C.update({torch.Tensor: True, torch.nn.Parameter: True})
         self.grad = torch.is_grad_enabled
         self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self._guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 
     def row(self, x):
         if x.requires_grad and self.grad():
@@ -110,8 +108,13 @@ class TorchArrays:
         return _said(name, x.shape, x.stride(), x.dtype, where, x.data_ptr())
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
-        kind = self.torch.bool if is_bool else getattr(self.torch, foreign_name(desc.dtype))
-        return partial(self.torch.empty_strided, desc.dims, desc.strides, dtype=kind, device=self.at(place))
+        """On the only GPU, or the CPU: torch's short way, past its dispatcher, where it has one."""
+        torch, at = self.torch, self.at(place)
+        kind = torch.bool if is_bool else getattr(torch, foreign_name(desc.dtype))
+        short = getattr(self._guards, f"_empty_strided_{at.type}", None)
+        if short is not None and (at.type == "cpu" or torch.cuda.device_count() == 1):
+            return partial(short, desc.dims, desc.strides, kind)
+        return partial(torch.empty_strided, desc.dims, desc.strides, dtype=kind, device=at)
 
     def at(self, place: str):
         """The device of torch: the CPU's memory is where the NumPy device and interpreters work."""
@@ -119,9 +122,6 @@ class TorchArrays:
 
     def as_bytes(self, x):
         return x.view(self.torch.uint8)
-
-    def swapped(self, x):
-        return x.mT if x.ndim > 1 else x
 
     def stream(self, place: str):
         if not place.startswith("cuda"):
@@ -156,9 +156,6 @@ class CupyArrays:
 
     def as_bytes(self, x):
         return x.view(np.uint8)
-
-    def swapped(self, x):
-        return x.swapaxes(-1, -2) if x.ndim > 1 else x
 
     def stream(self, place: str):
         return lambda: self.cupy.cuda.get_current_stream().ptr

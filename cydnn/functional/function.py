@@ -6,18 +6,19 @@ call.
 from __future__ import annotations
 
 import inspect
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, Callable, NamedTuple, Sequence, Union
 
 from .. import device as devices
-from .._core import Caller
+from .. import plan as plans
+from .._core import Caller, Runner
 from ..dtypes import dtype as to_dtype
 from ..given import shown
-from ..plan import build
+from ..heuristics import best
 from ..status import BadParam, CydnnError
 from ..tensor import TensorDesc
 from .arrays import HOST, KINDS, kind_of
-from .trace import Trace
+from .trace import Trace, looked, swapped
 
 Array = Any                                      # of NumPy, torch, CuPy, the array API
 Ints = Union[int, Sequence[int]]                 # one for every spatial dim, or a list
@@ -33,22 +34,25 @@ class Result(NamedTuple):
     is_bool: bool
 
 
-class Prepared:
+class Prepared(Runner):
     """A function made ready for arrays of one layout: called with others of that layout, it runs at once.
 
     ``plan``: what runs. Call it with the arrays in the order of the function's arguments, those that were
     absent left out or None.
     """
 
-    def __init__(self, function: "Function", plan, slots, results, numbers, kind, is_tuple, changed):
+    def __init__(self, function: "Function", plan, slots, results, numbers, kind, is_tuple, bools):
         self.function, self.plan, self.results, self._kind = function, plan, results, kind
         self._slots = slots                   # of each pointer: number of an argument, or ~ of a result
         self._numbers = numbers                  # of each number: that of an argument, or its default
-        self._is_tuple, (self._bools, self._turned) = is_tuple, changed
-        self._execute, self._space = plan.executable.execute, plan.workspace_bytes
-        self._makers = [kind.maker(r.desc, r.is_bool, plan.device.name) for r in results]
-        self._stream = kind.stream(plan.device.name)
-        self._is_plain = not (self._bools or numbers or is_tuple or kind.is_foreign)
+        self._is_tuple, self._bools = is_tuple, bools
+        device, size = plan.device, plan.workspace_bytes
+        self._makers = [kind.maker(r.desc, r.is_bool, device.name) for r in results]
+        self._stream = kind.stream(device.name)
+        self._space = partial(kind.scratch, size, device) if size else None
+        super().__init__(function.name, plan.executable.execute, tuple(slots), self._makers[0], self._stream,
+                         self._space, size)
+        self.is_plain = not (bools or numbers or is_tuple or kind.is_foreign)
 
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
@@ -57,27 +61,8 @@ class Prepared:
         """What runs: engines, estimates, launches, and who refused why."""
         return self.plan.explain()
 
-    def __call__(self, *arrays, out=None):
-        return self.run(arrays, out)
-
-    def run(self, arrays, out=None):
-        """Run on the arguments that are arrays or numbers, in order."""
-        if not self._is_plain:
-            return self._run(arrays, out)
-        if out is None:
-            out = self._makers[0]()
-        pointers, stream = [arrays[i] if i >= 0 else out for i in self._slots], self._stream
-        for i in self._turned:
-            pointers[i] = self._kind.swapped(pointers[i])
-        space = self._kind.scratch(self._space, self.plan.device) if self._space else 0
-        try:
-            self._execute(pointers, None, space, self._space, stream and stream())
-        except CydnnError as error:
-            raise error.within(self.function.name) from None
-        return out
-
-    def _run(self, arrays, out):
-        """The same where there is more to do: numbers, truth values, other libraries, several results."""
+    def run_all(self, arrays, out):
+        """The run where there is more to do: numbers, truth values, other libraries, several results."""
         kind, like = self._kind, arrays[0]
         results = [make() for make in self._makers] if out is None else self._given(out)
         pointers = [arrays[i] if i >= 0 else results[~i] for i in self._slots]
@@ -85,12 +70,10 @@ class Prepared:
             pointers = [kind.read(p) if i >= 0 else p for i, p in zip(self._slots, pointers)]
         for i in self._bools:
             pointers[i] = kind.as_bytes(pointers[i])
-        for i in self._turned:
-            pointers[i] = kind.swapped(pointers[i])
-        space = kind.scratch(self._space, self.plan.device) if self._space else 0
         numbers = self._numbers and [arrays[n] if is_given else n for is_given, n in self._numbers]
         try:
-            self._execute(pointers, numbers or None, space, self._space, self._stream and self._stream())
+            self.plan.executable.execute(pointers, numbers or None, self._space() if self._space else 0,
+                                         self.plan.workspace_bytes, self._stream and self._stream())
         except CydnnError as error:
             raise error.within(self.function.name) from None
         if kind.is_foreign:
@@ -200,7 +183,7 @@ class Function(Caller):
     def assembled(self, trace, graph, results, said, at, is_tuple) -> Prepared:
         """The call of a graph. ``said``: of every argument; ``at``: kind of arrays and device."""
         kind, place = at
-        plan = build(graph, place)
+        plan = _planned(graph, place, trace.turned)
         made = [Result(v.user or _seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths)
                 for v in results]
         uids = {v.uid: ~i for i, v in enumerate(results)}
@@ -209,8 +192,7 @@ class Function(Caller):
                    for key, default in plan.scalars]
         numbers = numbers if any(is_given for is_given, _ in numbers) else None
         bools = [i for i, s in enumerate(slots) if (made[~s].is_bool if s < 0 else said[s].is_bool)]
-        turned = [i for i, t in enumerate(plan.slots) if t.uid in trace.turned]
-        return Prepared(self, plan, slots, made, numbers, kind, is_tuple, (bools, turned))
+        return Prepared(self, plan, slots, made, numbers, kind, is_tuple, bools)
 
     def _said(self, arrays) -> tuple:
         """(kind, what each array says of itself) of the arguments."""
@@ -272,6 +254,18 @@ class Function(Caller):
         """An error of an operation in the words of the function."""
         head = error.args[0].partition(": ")[0]
         return error if head == self.name else error.within(self.name, head, trace.words)
+
+
+def _planned(graph, device, turned):
+    """The plan of a graph, to which arrays are given as the caller has them: ``turned`` are uids whose last
+    two dims the graph has the other way round."""
+    if not turned:
+        return plans.build(graph, device)
+    plan = plans.made(best(graph, device.facts), device)      # nobody else has it
+    for i, slot in enumerate(plan.slots):
+        if slot.uid in turned:
+            plan.executable.operands.describe(i, looked(slot.desc, swapped))
+    return plan
 
 
 def _seen(desc: TensorDesc, shape) -> TensorDesc:

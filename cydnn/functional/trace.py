@@ -39,7 +39,7 @@ def _in_front(count: int) -> Callable:
     return lambda dims, strides: ((1,) * count + dims, (0,) * count + strides)
 
 
-def _swapped(dims, strides):
+def swapped(dims, strides):
     return (*dims[:-2], dims[-1], dims[-2]), (*strides[:-2], strides[-1], strides[-2])
 
 
@@ -108,7 +108,7 @@ class Trace:
 
     def swapped(self, value: Value) -> Value:
         """With the last two dims swapped."""
-        found = self.look(value, _swapped)
+        found = self.look(value, swapped)
         self.turned ^= {found.uid}
         return found
 

@@ -144,6 +144,8 @@ def test_prepared_is_the_function_without_looking():
     out = np.empty((2, 8, 6, 5), "f4")
     assert call(X, W, out=out) is out and np.array_equal(out, cydnn.conv(X, W, padding=1, groups=2))
     assert np.array_equal(call(2 * X, W), cydnn.conv(2 * X, W, padding=1, groups=2))
+    with pytest.raises(BadParam, match="conv: must be given 2 arrays, as it was prepared; got 1"):
+        call(X)
     text = cydnn.conv(X, W, groups=2, explain=True)
     assert "conv_fprop" in text and text == cydnn.conv.prepare(X, W, groups=2, explain=True)
     assert "part 0" in cydnn.conv(X, W, groups=2, device="ptx:sm_80", explain=True)
