@@ -100,33 +100,46 @@ class CudaDevice:
         key = kernel, fusion.programs_of(fuse or {}), ways
         found, is_to_keep = self._functions.get(key), assembled.keeps() and key not in self._kept
         if found is None or is_to_keep:
-            text = kernel.image_for(self.facts.sm).text()
-            if fuse:
-                text = fusion.splice(text, kernel, fuse, ways)
-                log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
-            if is_to_keep:
-                self._keep(text, name)
-                self._kept.add(key)
-            found = self._functions[key] = found or self._loaded(text, name)
+            found = self._functions[key] = self._ready(kernel, fuse, ways, found, is_to_keep)
+            self._kept |= {key} if is_to_keep else set()
         return found
 
-    def _keep(self, text: bytes, name: str):
-        """Have the driver assemble a text, and keep that for other processes; without it they are slower."""
-        if assembled.find(text, self.facts.sm) is None:
-            try:
-                assembled.keep(text, self.facts.sm, _core.assemble(self.context, text))
-            except (CydnnError, OSError, RuntimeError) as error:
-                log.log(PTX, "%s: no assembled code is kept: %s", name, error)
+    def _ready(self, kernel, fuse, ways, found, is_to_keep) -> _core.Function:
+        """``found``, or the kernel loaded: from machine code that was assembled before, else from its
+        text."""
+        image, sm, name, tried = kernel.image_for(self.facts.sm), self.facts.sm, kernel.name, None
+        made_of = assembled.recipe(image, fusion.programs_of(fuse), ways) if fuse else None
+        code = assembled.find_made(made_of, sm) if fuse else assembled.find_hash(image.sha256, sm)
+        if code is not None and not (fuse and log.isEnabledFor(PTX)):
+            found, tried = found or self._of_code(code, name), code
+        if found is not None and (tried is not None or not is_to_keep):
+            return found
+        text = image.text()
+        if fuse:
+            text = fusion.splice(text, kernel, fuse, ways)
+            log.log(PTX, "%s: spliced\n%s", name, LazyText(text))
+        code = code or assembled.find(text, sm)
+        if is_to_keep:
+            code = self._keep(text, name, code, made_of)
+        if found is None and code not in (None, tried):
+            found = self._of_code(code, name)
+        return found or self.context.load(text, name)
 
-    def _loaded(self, text: bytes, name: str) -> _core.Function:
-        """A kernel from machine code that was assembled before, else from its text."""
-        code = assembled.find(text, self.facts.sm)
-        if code is not None:
-            try:
-                return self.context.load(code, name)
-            except CydnnError as error:          # older drivers do not take it
-                log.log(PTX, "%s: the assembled code is of no use: %s", name, error)
-        return self.context.load(text, name)
+    def _keep(self, text: bytes, name: str, code: bytes | None, made_of: str | None) -> bytes | None:
+        """Have the driver assemble a text, and keep that for other processes; without it they are slower."""
+        try:
+            code = code or _core.assemble(self.context, text)
+            assembled.keep(text, self.facts.sm, code, made_of)
+        except (CydnnError, OSError, RuntimeError) as error:
+            log.log(PTX, "%s: no assembled code is kept: %s", name, error)
+        return code
+
+    def _of_code(self, code: bytes, name: str) -> _core.Function | None:
+        """A kernel from machine code; None where the driver does not take it, as older ones do not."""
+        try:
+            return self.context.load(code, name)
+        except CydnnError as error:
+            log.log(PTX, "%s: the assembled code is of no use: %s", name, error)
 
     def preload(self, names=None) -> int:
         """Load all kernels (or ``names``) now instead of on first use; returns how many."""

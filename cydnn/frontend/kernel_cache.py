@@ -58,20 +58,23 @@ class kernel_cache:
         """The choices of a graph, from here or from ``make()``."""
         key = graph.key, facts, wish, memory.tables_of(wish)
         if key not in self._choices:
-            notes = [*wish.notes, *(f"no {note}" for note in wish.without_notes)]
-            name = " ".join(map(str, (digest(graph), facts.name, f"sm_{facts.sm}", facts.sms, wish.mode,
-                                      wish.workspace_bytes, *notes)))
-            found = self._read(name, graph, facts) or make()
+            name = _name(graph, facts, wish)
+            found = self._read(self._texts.get(name, ()), graph, facts) or make()
             self._texts[name] = [choice.text for choice in found]
             self._choices[key] = found
             _bounded(self._texts, MOST_TEXTS)
             _bounded(self._choices, MOST)
         return self._choices[key]
 
-    def _read(self, name, graph, facts) -> list[Choice]:
+    def first(self, graph: Graph, facts, wish: Wish) -> Choice | None:
+        """The first choice of a graph that was chosen for before; None where it was not. The others are not
+        read."""
+        return next(iter(self._read(self._texts.get(_name(graph, facts, wish), ())[:1], graph, facts)), None)
+
+    def _read(self, texts, graph, facts) -> list[Choice]:
         """The choices that are written down; none where an engine has changed its mind."""
         try:
-            return [parse(text, graph, facts) for text in self._texts.get(name, ())]
+            return [parse(text, graph, facts) for text in texts]
         except BadParam:
             return []
 
@@ -83,6 +86,13 @@ class kernel_cache:
                 self._plans[key] = make()
             _bounded(self._plans, MOST)
         return self._plans[key]
+
+
+def _name(graph: Graph, facts, wish: Wish) -> str:
+    """By which the choices of a graph are written down."""
+    notes = [*wish.notes, *(f"no {note}" for note in wish.without_notes)]
+    return " ".join(map(str, (digest(graph), facts.name, f"sm_{facts.sm}", facts.sms, wish.mode,
+                              wish.workspace_bytes, *notes)))
 
 
 def _is_texts(lines) -> bool:

@@ -67,13 +67,16 @@ class Planning:
 
     def _ask_for_one(self) -> bool:
         """The plan that comes first; the others are asked for when somebody looks at them."""
-        if not self._modes or self.kernel_cache is not None:
+        cache = self.kernel_cache
+        if not self._modes or (cache is not None and self._modes[0] == "b"):
             return False
+        asked = self._built_graph(), self._facts(), self._wish(self._modes[0])
         try:
-            self._known = [Candidate(best(self._built_graph(), self._facts(), self._wish(self._modes[0])))]
+            choice = best(*asked) if cache is None else cache.first(*asked)
         except NotSupported:
             return False
-        return True
+        self._known = [] if choice is None else [Candidate(choice)]
+        return choice is not None
 
     @property
     def candidates(self) -> list[Candidate]:

@@ -78,19 +78,10 @@ class Expression:
     __slots__ = ("text", "names", "_code")
 
     def __init__(self, text: str):
-        tree = _parsed(text)
-        called = set()
-        for node in ast.walk(tree):
-            if not _is_allowed(node):
-                raise ValueError(
-                    f"expression {text!r} must be made of numbers, names, + - * // % ** << >> &, "
-                    f"comparisons, and/or/not, x if c else y, {', '.join(FUNCTIONS)}; "
-                    f"got {type(node).__name__}")
-            if isinstance(node, ast.Call):
-                called.add(node.func)
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
+        names: set = set()
+        tree = _bounded(_parsed(text), text, names)
         self.text, self.names = text, frozenset(names - set(DTYPE_BYTES))
-        self._code = compile(ast.fix_missing_locations(_Bounded().visit(tree)), "<contract>", "eval")
+        self._code = compile(tree, "<contract>", "eval")
 
     def __call__(self, values: dict):
         try:
@@ -117,13 +108,27 @@ def _parsed(text: str) -> ast.Expression:
                          f"{getattr(error, 'msg', error)}") from None
 
 
-class _Bounded(ast.NodeTransformer):
-    """Operators that could make much of little become calls of functions that do not."""
-
-    def visit_BinOp(self, node):
-        self.generic_visit(node)
-        name = LARGE.get(type(node.op))
-        return node if name is None else ast.Call(ast.Name(name, ast.Load()), [node.left, node.right], [])
+def _bounded(node, text: str, names: set):
+    """A checked tree, in which operators that could make much of little are calls of functions that do not.
+    ``names`` gets its variables."""
+    if not _is_allowed(node):
+        raise ValueError(f"expression {text!r} must be made of numbers, names, + - * // % ** << >> &, "
+                         f"comparisons, and/or/not, x if c else y, {', '.join(FUNCTIONS)}; "
+                         f"got {type(node).__name__}")
+    if isinstance(node, ast.Name):
+        names.add(node.id)
+        return node
+    for field in node._fields:
+        below = getattr(node, field)
+        if isinstance(below, list):
+            below[:] = [_bounded(one, text, names) for one in below]
+        elif isinstance(below, ast.AST) and not (isinstance(node, ast.Call) and field == "func"):
+            setattr(node, field, _bounded(below, text, names))
+    name = LARGE.get(type(node.op)) if isinstance(node, ast.BinOp) else None
+    if name is None:
+        return node
+    called = ast.copy_location(ast.Name(name, ast.Load()), node)
+    return ast.copy_location(ast.Call(called, [node.left, node.right], []), node)
 
 
 def _is_allowed(node) -> bool:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cydnn import device, kernels, plan as plans
+from cydnn import device, fusion, kernels, plan as plans
 from cydnn.device import assembled
 from cydnn.device.cuda import CudaDevice
 from cydnn.device.facts import KNOWN
@@ -119,7 +119,7 @@ def scale(monkeypatch):
     def pack(args, **extra):
         return kernels.Packed(bytes(24), [(0, args["x"]), (8, args["y"])], [(16, "f32", args["alpha"])],
                               (extra["blocks"], 1, 1), (64, 1, 1), 0)
-    image = SimpleNamespace(text=lambda: PTX % b"scale_f32")
+    image = SimpleNamespace(text=lambda: PTX % b"scale_f32", sha256="0" * 64)
     class Kernel:
         fuse_offset = 128
 
@@ -175,6 +175,21 @@ def test_a_kernel_cache_keeps_machine_code(fake, tmp_path, monkeypatch):
     with assembled.keeping():
         assert CudaDevice(0).function(name).name == name
     assert not (tmp_path / "other").exists() and not assembled.keeps()
+
+
+def test_a_spliced_text_that_is_kept_is_not_made_again(fake, tmp_path, monkeypatch):
+    """Of the same kernel, programs and ways; a file that holds no hash is as if it were not there."""
+    monkeypatch.setenv("CYDNN_CACHE", str(tmp_path))
+    at, splice, made = At((("off", 1),), 1), fusion.splice, []
+    fuse = {"value": Program("f32", (Step("add", ("t0", "t0")),), (Extra("f32", at),), result="n0"),
+            "store": Program("f32", (), (Extra("f32", at),), (("v", "t0"),))}
+    monkeypatch.setattr(fusion, "splice", lambda *given: made.append(given) or splice(*given))
+    load = lambda: CudaDevice(0).function("pointwise_any_f32_1", fuse)
+    with assembled.keeping():
+        assert load() and load() and len(made) == 1
+    note, = tmp_path.glob("*.text")
+    note.write_bytes(b"../elsewhere")
+    assert load() and len(made) == 2
 
 
 @pytest.mark.parametrize("code, loads", [("{text}// assembled", 1), ("of another driver", 2), (None, 1)])
