@@ -71,7 +71,7 @@ def _run(function: Function):
         *tensors, text = given
         arrays, options = _arguments(function, tensors, text)
         with torch.no_grad():                    # autograd is above
-            return function._found(arrays, options, None).run(arrays)
+            return function._found(arrays, options, None, bool(function.saves)).run(arrays)
     return run
 
 
@@ -80,39 +80,41 @@ def _fake(function: Function):
         *tensors, text = given
         arrays, options = _arguments(function, tensors, text)
         said = [_described(name, x) for name, x in zip(function.arrays, arrays)]
-        trace, results, _ = function.traced(said, arrays, options)
+        trace, results, is_tuple = function.traced(said, arrays, options, bool(function.saves))
         graph = trace.finish(results)
-        value, = results
-        desc = _seen(graph.tensors[value.uid].desc, value.shape)
-        return _empty(tensors[0], (desc, value.uid in trace.truths))
+        made = [_empty(tensors[0], (_seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths))
+                for v in results]
+        return tuple(made) if is_tuple else made[0]
     return fake
 
 
 # ---- Backward ----
 
 def _walked(function: Function, arrays, said, options, wanted):
-    """(trace, gradients, graph) of the arguments ``wanted``, of ``said``: arguments, result, gradient."""
-    count = len(function.arrays)
-    trace, results, _ = function.traced(said[:count], arrays, options)
+    """(trace, gradients, graph) of the arguments ``wanted``, of ``said``: arguments, result and what was
+    saved with it, gradient."""
+    count, ends = len(function.arrays), len(function.arrays) + 1 + function.saves
+    trace, results, _ = function.traced(said[:count], arrays, options, bool(function.saves))
     descs = {i: said[i].desc for i in wanted}
-    found = gradients(function.name, trace, results, said[count:count + 1], said[count + 1:], descs,
-                      count)
+    grads = [said[ends], *[None] * function.saves]
+    found = gradients(function.name, trace, results, said[count:ends], grads, descs, count)
     return trace, found, trace.finish(found, [v.desc for v in found])
 
 
 def _backward(function: Function):
-    def backward(grad, result, *given):
+    def backward(grad, result, saved, *given):
         *tensors, text, wanted = given
         arrays, options = _arguments(function, tensors, text)
         numbers = tuple([x if isinstance(x, (int, float)) else None for x in arrays])
-        every = [*arrays, result, grad]
+        every = [*arrays, result, *saved, grad]
         kind = kind_of(grad)
         with torch.no_grad():
             key = (function.name, tuple([None if not torch.is_tensor(x) else kind.row(x) for x in every]),
                    numbers, options, tuple(wanted))
             call = _backwards.get(key)
             if call is None:
-                names = [f"{function.name}: {n}" for n in (*function.arrays, "result", "grad")]
+                names = [f"{function.name}: {n}" for n in (*function.arrays, "result",
+                                                           *["saved"] * function.saves, "grad")]
                 said = [kind.said(n, x) if torch.is_tensor(x) else None for n, x in zip(names, every)]
                 trace, found, graph = _walked(function, arrays, said, options, wanted)
                 at = kind, function._place(said, None)
@@ -122,7 +124,7 @@ def _backward(function: Function):
 
 
 def _backward_fake(function: Function):
-    def fake(grad, result, *given):
+    def fake(grad, result, saved, *given):
         *tensors, text, wanted = given
         dense = lambda d: d if d.is_dense else d.like(d.dims)
         return [_empty(grad, (dense(_described("x", tensors[i]).desc), False)) for i in wanted]
@@ -138,21 +140,25 @@ def _autograd(function: Function):
         if function.name not in _needs_result:
             arrays, options = _arguments(function, tensors, ctx.text)
             said = [_described(n, x) for n, x in zip(function.arrays, arrays)]
-            _needs_result[function.name] = reads_results(*function.traced(said, arrays, options)[:2])
+            _needs_result[function.name] = reads_results(
+                *function.traced(said, arrays, options, bool(function.saves))[:2])
         ctx.has_result = _needs_result[function.name]
         there = [x for x in tensors if x is not None]
         ctx.places = [i for i, x in enumerate(tensors) if x is not None]
-        ctx.save_for_backward(*there, *[output] * ctx.has_result)
+        output, *saved = output if function.saves else (output,)
+        ctx.mark_non_differentiable(*saved)
+        ctx.save_for_backward(*there, *[output] * ctx.has_result, *saved)
 
-    def backward(ctx, grad):
-        there, result = ctx.saved_tensors, None
+    def backward(ctx, grad, *_):
+        there, result = list(ctx.saved_tensors), None
+        saved = [there.pop() for _ in range(function.saves)][::-1]
         if ctx.has_result:
-            *there, result = there
+            result = there.pop()
         tensors: list = [None] * count
         for i, x in zip(ctx.places, there):
             tensors[i] = x
         wanted = [i for i in range(count) if ctx.needs_input_grad[i]]
-        found = iter(operator(grad, result, *tensors, ctx.text, wanted))
+        found = iter(operator(grad, result, saved, *tensors, ctx.text, wanted))
         return (*[next(found) if i in wanted else None for i in range(count)], None)
     return setup, backward
 
@@ -161,9 +167,10 @@ def _registered(function: Function):
     """Define the operators of a function: itself, and its backward pass."""
     name = function.name
     tensors = ", ".join(f"Tensor{'' if i == 0 else '?'} {n}" for i, n in enumerate(function.arrays))
-    LIBRARY.define(f"{name}({tensors}, str options) -> Tensor")
-    LIBRARY.define(f"{name}_backward(Tensor grad, Tensor? result, {tensors}, str options, int[] wanted) "
-                   "-> Tensor[]")
+    made = ", ".join(["Tensor"] * (1 + function.saves))
+    LIBRARY.define(f"{name}({tensors}, str options) -> ({made})")
+    LIBRARY.define(f"{name}_backward(Tensor grad, Tensor? result, Tensor[] saved, {tensors}, str options, "
+                   "int[] wanted) -> Tensor[]")
     for what, run, fake in ((name, _run(function), _fake(function)),
                             (f"{name}_backward", _backward(function), _backward_fake(function))):
         LIBRARY.impl(what, run, "CompositeExplicitAutograd")
@@ -212,7 +219,8 @@ def _caller(function: Function, operator):
                            f"records gradients; got one: use cydnn.functional.{function.name}")
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
-        return operator(*tensors, repr((numbers, _plain(options))))
+        found = operator(*tensors, repr((numbers, _plain(options))))
+        return found[0] if function.saves else found
     call.__name__ = call.__qualname__ = function.name
     call.__doc__, call.__signature__ = function.__doc__, function.signature
     return call
@@ -288,9 +296,10 @@ def _checked(function: Function, given):
     wanted = [i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad]
     if wanted and torch.is_grad_enabled():
         said = [_described(n, x) for n, x in zip(function.arrays, arrays)]
-        out = _described("out", _fake(function)(*[x if torch.is_tensor(x) else None for x in arrays],
-                                                repr(({}, _plain(options)))))
-        _walked(function, arrays, [*said, out, out], options, wanted)
+        made = _fake(function)(*[x if torch.is_tensor(x) else None for x in arrays],
+                               repr(({}, _plain(options))))
+        out = [_described("out", x) for x in (made if function.saves else (made,))]
+        _walked(function, arrays, [*said, *out, out[0]], options, wanted)
 
 
 def _replacement(name: str, theirs):

@@ -7,7 +7,9 @@ again.
 """
 from __future__ import annotations
 
-from ..ops import Matmul, Op, Pointwise, Reduction
+from dataclasses import replace
+
+from ..ops import Matmul, Op, Pointwise, Reduction, SdpaBwd
 from ..status import InternalError, NotSupported
 from ..tensor import TensorDesc
 from .trace import Trace, Value, looked
@@ -32,10 +34,11 @@ OF_RESULT = frozenset(["exp", "sqrt", "div"])    # those that read it
 
 
 class BackwardWalk:
-    """The walk. ``adjoints``: uid -> the gradient of a value; ``kept``: uid of a result -> its memory."""
+    """The walk. ``adjoints``: uid -> the gradient of a value; ``kept``: uid of a result -> its memory;
+    ``wanted``: the arguments whose gradients are."""
 
-    def __init__(self, name: str, trace: Trace, results, outputs, grads, first: int):
-        self.name, self.trace, self.forward = name, trace, list(trace.nodes)
+    def __init__(self, name: str, trace: Trace, results, outputs, grads, first: int, wanted=()):
+        self.name, self.trace, self.forward, self.wanted = name, trace, list(trace.nodes), set(wanted)
         self.kept: dict[int, Value] = {}
         self.adjoints: dict[int, Value] = {}
         for i, (value, said, grad) in enumerate(zip(results, outputs, grads)):
@@ -85,7 +88,8 @@ class BackwardWalk:
         """By the backward operations that the op names; rows with one operation are one node."""
         rows: dict[Op, dict] = {}
         for name, row in node.op.gradients.items():
-            rows.setdefault(row.op, {})[name] = row
+            if values.get(name) is not None:
+                rows.setdefault(row.op, {})[name] = row
         if not rows:
             raise NotSupported(f"{self.name}: {node.op.name} must have a gradient, as an array requires one; "
                                "got an operation that has none yet")
@@ -93,10 +97,21 @@ class BackwardWalk:
             reads = {o: grads.get(r[1:]) if r[0] == "d" and r[1:] in node.op.writes else values.get(r)
                      for o, r in next(iter(own.values())).reads.items()}
             numbers = {k: v for k, v in node.scalars.items() if k in op.scalars}
-            given = {row.output: values[name].desc for name, row in own.items()}
-            made = self.trace.add(op, " ".join(row.output for row in own.values()), numbers, given, **reads)
-            for name, grad in zip(own, made if isinstance(made, tuple) else (made,)):
-                self._add(values[name], grad)
+            of = {row.output: values[name] for name, row in own.items()}
+            if isinstance(op, SdpaBwd):
+                op, of = self._with_bias(op, of, values.get("extras") or ())
+            given = {output: value.desc for output, value in of.items()}
+            made = self.trace.add(op, " ".join(of), numbers, given, **reads)
+            for value, grad in zip(of.values(), made if isinstance(made, tuple) else (made,)):
+                self._add(value, grad)
+
+    def _with_bias(self, op: SdpaBwd, of: dict, extras) -> tuple:
+        """The operation and the values of its outputs, with the gradient of what is added to the scores where
+        it is wanted."""
+        for i, value in enumerate(extras):
+            if value.source in self.wanted:
+                return replace(op, dbias_of=i), {**of, "dbias": value}
+        return op, of
 
     def _add(self, value: Value, grad):
         """One more part of a value's gradient, or a function that makes it where it is needed."""
@@ -148,6 +163,6 @@ def gradients(name: str, trace: Trace, results, outputs, grads, wanted, first: i
     """The gradients of the arguments ``wanted`` ({number: description}), written into the trace of a call.
     ``outputs``, ``grads``: what results and their gradients say of themselves, None for one that is not
     there; they are arguments from ``first`` on. Raises NotSupported where an operation has no gradient."""
-    walk = BackwardWalk(name, trace, results, outputs, grads, first)
+    walk = BackwardWalk(name, trace, results, outputs, grads, first, wanted)
     walk.run()
     return [walk.of_argument(source, desc) for source, desc in wanted.items()]

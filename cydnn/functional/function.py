@@ -91,8 +91,8 @@ class Function(Caller):
     """A function on arrays, and ``prepare`` beside it. Both take ``explain=True``, which gives the text of
     what would run in place of running it."""
 
-    def __init__(self, body: Callable, doc: str = ""):
-        self.body, self.name = body, body.__name__
+    def __init__(self, body: Callable, saves: int = 0):
+        self.body, self.name, self.saves = body, body.__name__, saves
         parameters = list(inspect.signature(body).parameters.values())[1:]           # without the trace
         self.arrays = tuple([p.name for p in parameters if p.annotation in ARRAYS])
         self.options = tuple([p.name for p in parameters if p.annotation not in ARRAYS])
@@ -101,7 +101,7 @@ class Function(Caller):
             for name, value in COMMON.items()]])
         self._plans: dict = {}
         update_wrapper(self, body)
-        self.__doc__ = doc or body.__doc__
+        self.__doc__ = body.__doc__
         self.__signature__ = self.signature
         every = list(self.signature.parameters.values())
         self._defaults = tuple([p.default for p in every])
@@ -157,28 +157,28 @@ class Function(Caller):
         prepared = self._found(arrays, options, device)
         return prepared.explain() if explain else prepared
 
-    def _found(self, arrays, options, device) -> Prepared:
+    def _found(self, arrays, options, device, is_saving=False) -> Prepared:
+        """The call for these arrays; ``is_saving``: it also gives what the gradients read."""
         try:
             rows = [x if x is None else (KINDS.get(type(x)) or kind_of(x)).row(x) for x in arrays]
-            key = (*rows, options, device)
+            key = (*rows, options, device, is_saving)
             found = self._plans.get(key)
         except Exception:                        # lists as options; what is refused below, by its name
             options = tuple([tuple(v) if isinstance(v, list) else v for v in options])
             key = found = None
         if found is None:
-            found = self._made(arrays, options, device)
+            found = self._made(arrays, options, device, is_saving)
             if key is not None:
                 if len(self._plans) >= MOST:
                     self._plans.clear()
                 self._plans[key] = found
         return found
 
-    def _made(self, arrays, options, device) -> Prepared:
+    def _made(self, arrays, options, device, is_saving) -> Prepared:
         kind, said = self._said(arrays)
-        trace, results, given = self.traced(said, arrays, options)
+        trace, results, is_tuple = self.traced(said, arrays, options, is_saving)
         graph = trace.finish(results)
-        return self.assembled(trace, graph, results, said, (kind, self._place(said, device)),
-                              isinstance(given, tuple))
+        return self.assembled(trace, graph, results, said, (kind, self._place(said, device)), is_tuple)
 
     def assembled(self, trace, graph, results, said, at, is_tuple) -> Prepared:
         """The call of a graph. ``said``: of every argument; ``at``: kind of arrays and device."""
@@ -225,8 +225,9 @@ class Function(Caller):
                            f"{found.name}: move them there first")
         return found
 
-    def traced(self, said, arrays, options) -> tuple:
-        """(trace, returned values, what the body returned) for these arguments. Raises BadParam."""
+    def traced(self, said, arrays, options, is_saving=False) -> tuple:
+        """(trace, returned values and those that are saved, are they several?) for these arguments. Raises
+        BadParam."""
         *options, wanted = options
         rows = [s.desc.dtype for s in said if s is not None]
         trace = Trace(_compute(rows), rows[0] if wanted is None else self._dtype(wanted), wanted is not None)
@@ -236,13 +237,15 @@ class Function(Caller):
                 values.append(None if x is None else trace.number(x, i))
             else:
                 values.append(trace.input(s.desc, i, s.alignment, name))
+        trace.is_saving = is_saving
         trace.bools = {i for i, s in enumerate(said) if s is not None and s.is_bool}
         named = dict(zip((*self.arrays, *self.options), (*values, *options)))
         try:
             given = self.body(trace, **named)
         except CydnnError as error:
             raise self._worded(error, trace) from None
-        return trace, list(given) if isinstance(given, tuple) else [given], given
+        is_tuple = isinstance(given, tuple) or bool(trace.saved)
+        return trace, [*(given if isinstance(given, tuple) else [given]), *trace.saved], is_tuple
 
     def _dtype(self, wanted):
         try:
@@ -285,9 +288,10 @@ def _compute(rows) -> str:
     return "i32" if all(row.kind == "int" for row in rows) else "f32"
 
 
-def function(body: Callable) -> Function:
-    """Make a body a function, and put it into the table."""
-    made = Function(body)
+def function(body: Callable, saves: int = 0) -> Function:
+    """Make a body a function, and put it into the table. ``saves``: how many values it keeps for its
+    gradients, in ``Trace.saved``, where the trace is saving."""
+    made = Function(body, saves)
     FUNCTIONS[made.name] = made
     return made
 

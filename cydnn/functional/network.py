@@ -5,10 +5,13 @@ A body writes its graph down: ``t`` is the trace, the arrays are its values.
 """
 from __future__ import annotations
 
+from functools import partial
+
 from ..given import flag, real, shown, whole, wholes
 from ..ops import (BatchNormInference, BatchNormTraining, ConvFprop, LrnFwd, Matmul, NormFwd, PoolingFwd,
                    Sdpa, SoftmaxFwd, scores)
 from ..status import BadParam
+from ..tensor import TensorDesc
 from .function import Array, Ints, function
 
 
@@ -231,7 +234,7 @@ def _heads(t, name, value):
     return t.in_front(value, 4)
 
 
-@function
+@partial(function, saves=1)
 def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None = None,
               dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
               enable_gqa: bool = False):
@@ -257,5 +260,10 @@ def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None
     factor = q.dims[3] ** -0.5 if scale is None else real("attention: scale", scale)
     op = Sdpa(score=rows, right=0 if is_causal else -1, compute=t.compute)
     made = dict(extras=extras) if extras else {}
-    return t.add(op, "o", dict(scale=factor), q=q, k=t.swapped(k), v=v, **made).shaped(
-        (*query.dims[:-1], value.dims[-1]))
+    given = dict(q=q, k=t.swapped(k), v=v, **made)
+    if t.is_saving:
+        stats = TensorDesc.packed("f32", (*q.dims[:3], 1))
+        o, *t.saved = t.add(op, "o stats", dict(scale=factor), dict(stats=stats), **given)
+    else:
+        o = t.add(op, "o", dict(scale=factor), **given)
+    return o.shaped((*query.dims[:-1], value.dims[-1]))

@@ -66,6 +66,7 @@ class Trace:
         self.words: dict[str, str] = {}          # what operations call the arguments -> their names
         self.bools: set[int] = set()             # arguments of truth values
         self.truths: set[int] = set()            # uids of results that are truth values
+        self.is_saving, self.saved = False, []   # what gradients read beside arguments and results is kept
         self.turned: set[int] = set()            # uids of arguments whose last two dims are swapped
 
     def _next(self) -> int:
@@ -172,6 +173,7 @@ class Trace:
         """The graph of what is returned, in memory; nodes that nothing of it needs are left out."""
         for i, value in enumerate(results):
             kind = BY_NAME["u8"] if value.uid in self.truths else self.dtype
+            kind = value.desc.dtype if any(value is one for one in self.saved) else kind
             desc = value.desc if value.desc.is_dense else value.desc.like(value.dims)
             self._into_memory(value, desc.replace(dtype=kind) if descs is None else descs[i],
                               f"out {i}" if results[1:] else "out")

@@ -27,6 +27,18 @@ CASES = {
     "lrn": (lambda x: C.local_response_norm(x, 3), lambda x: T.local_response_norm(x, 3), (X,)),
     "batch_norm": (lambda x, w, b: C.batch_norm(x, None, None, w, b, True),
                    lambda x, w, b: T.batch_norm(x, None, None, w, b, True), (X, V, V + 1)),
+    "layer_norm": (lambda x, w, b: C.layer_norm(x, (4,), w, b), lambda x, w, b: T.layer_norm(x, (4,), w, b),
+                   (R, V, V + 1)),
+    "layer_norm, no weight": (lambda x: C.layer_norm(x, (3, 4)), lambda x: T.layer_norm(x, (3, 4)), (R,)),
+    "rms_norm": (lambda x, w: C.rms_norm(x, (4,), w), lambda x, w: T.rms_norm(x, (4,), w), (R, V)),
+    "instance_norm": (lambda x, w: C.instance_norm(x, weight=w), lambda x, w: T.instance_norm(x, weight=w),
+                      (X, V)),
+    "attention": (lambda q, k, v: C.attention(q, k, v, is_causal=True),
+                  lambda q, k, v: T.scaled_dot_product_attention(q, k, v, is_causal=True), (X, X - 1, X + 1)),
+    "attention with a bias": (C.attention, T.scaled_dot_product_attention, (R, R - 1, R + 1, M[:, :3])),
+    "attention of shared heads": (lambda q, k: C.attention(q, k, k, enable_gqa=True),
+                                  lambda q, k: T.scaled_dot_product_attention(q, k, k, enable_gqa=True),
+                                  (X, X[:, :2])),
     "sub": (C.sub, torch.sub, (X, B[:5])), "mul": (C.mul, torch.mul, (X, V[:, None, None])),
     "div": (C.div, torch.div, (X, B[:5].abs() + 1)),
     "a number": (lambda x: C.mul(x, 2.5), lambda x: x * 2.5, (X,)),
@@ -57,7 +69,9 @@ def test_running_statistics_move_as_those_of_torch():
 
 @pytest.mark.parametrize("name, tensors, options", [
     ("conv", (X, W, B), (1, 1, 1, 2, None)), ("softmax", (X,), (1, None)), ("linear", (R, S, None), (None,)),
-    ("batch_norm", (X, None, None, V, V), (True, 0.1, 1e-5, None)), ("relu", (LAST,), (None,))])
+    ("batch_norm", (X, None, None, V, V), (True, 0.1, 1e-5, None)), ("relu", (LAST,), (None,)),
+    ("attention", (X, X, X, None), (0.0, False, None, False, None)),
+    ("rms_norm", (R, V), ((4,), None, None))])
 def test_operators_are_what_torch_expects(name, tensors, options):
     given = [None if t is None else t.clone().requires_grad_() for t in tensors]
     found = torch.library.opcheck(getattr(torch.ops.cydnn, name), (*given, repr(({}, options))))
