@@ -30,6 +30,7 @@ from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
 _backwards = Bounded(4096)                       # (function, layouts, options) -> the backward pass
+_passed = Bounded(4096)                          # calls of torch's functions whose gradients are known to be ours
 _needs_result: dict = {}                         # function -> its gradients read what it returned
 _calls: Counter = Counter()
 _fallbacks: Counter = Counter()
@@ -289,17 +290,23 @@ TURNED = {"max_pool2d": _pooled("max_pool2d", "dilation", "ceil_mode", "return_i
 
 
 def _checked(function: Function, given):
-    """Raise where a gradient is wanted and a function has none for these arguments."""
+    """Raise where a gradient is wanted and a function has none for these arguments. What was looked at once
+    is known."""
     arrays, options, *_ = function._bind(**given)
     if function.name == "batch_norm" and options[0]:
         arrays = (arrays[0], None, None, *arrays[3:])
-    wanted = [i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad]
-    if wanted and torch.is_grad_enabled():
+    wanted = tuple([i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad])
+    if not wanted or not torch.is_grad_enabled():
+        return
+    text = repr(({}, _plain(options)))
+    key = (function.name, tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else x for x in arrays]),
+           text, wanted)
+    if _passed.get(key) is None:
         said = [_described(n, x) for n, x in zip(function.arrays, arrays)]
-        made = _fake(function)(*[x if torch.is_tensor(x) else None for x in arrays],
-                               repr(({}, _plain(options))))
+        made = _fake(function)(*[x if torch.is_tensor(x) else None for x in arrays], text)
         out = [_described("out", x) for x in (made if function.saves else (made,))]
         _walked(function, arrays, [*said, *out, out[0]], options, wanted)
+        _passed.setdefault(key, True)
 
 
 def _replacement(name: str, theirs):
