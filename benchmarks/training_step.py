@@ -1,11 +1,11 @@
-"""A training step of ResNet-18 with our functions in place of torch's, beside torch eager and compiled (torch; a
-GPU, or the CPU where only the losses are compared).
+"""A training step of ResNet-18: our functions in place of torch's, torch eager and compiled (torch; a GPU, or
+the CPU where only the losses are compared).
 
     python benchmarks/training_step.py [--batch 64] [--size 224] [--json FILE]
 
-bf16, channels last, batch norm's parameters f32, SGD. Every way starts from the same parameters and takes the
-same batches; after the first steps its loss must be that of torch eager, then the ways run in turns: the median
-of the step times. ``captured``: the step as one CUDA graph.
+bf16, channels last, batch norm's parameters f32, SGD. Every way starts from the same parameters and takes
+the same batches; its losses must be those of torch eager, then the ways run in turns: the median of the step
+times. ``captured``: the step as one CUDA graph.
 """
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
 _backwards = Bounded(4096)                       # (function, layouts, options) -> the backward pass
-_passed = Bounded(4096)                          # calls of torch's functions whose gradients are known to be ours
+_passed = Bounded(4096)                          # calls in place of torch's whose gradients are ours
 _needs_result: dict = {}                         # function -> its gradients read what it returned
 _calls: Counter = Counter()
 _fallbacks: Counter = Counter()
@@ -72,8 +72,17 @@ def _run(function: Function):
         *tensors, text = given
         arrays, options = _arguments(function, tensors, text)
         with torch.no_grad():                    # autograd is above
-            return function._found(arrays, options, None, bool(function.saves)).run(arrays)
+            found = function._found(arrays, options, None, bool(function.saves)).run(arrays)
+        return _filled(function, found, tensors[0])
     return run
+
+
+def _filled(function: Function, found, like):
+    """What an operator gives: the result, and as many tensors as the function may save."""
+    if not function.saves:
+        return found
+    found = found if isinstance(found, tuple) else (found,)
+    return (*found, *[like.new_empty(0) for _ in range(1 + function.saves - len(found))])
 
 
 def _fake(function: Function):
@@ -85,7 +94,7 @@ def _fake(function: Function):
         graph = trace.finish(results)
         made = [_empty(tensors[0], (_seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths))
                 for v in results]
-        return tuple(made) if is_tuple else made[0]
+        return _filled(function, tuple(made) if is_tuple else made[0], tensors[0])
     return fake
 
 
@@ -97,8 +106,9 @@ def _walked(function: Function, arrays, said, options, wanted):
     count, ends = len(function.arrays), len(function.arrays) + 1 + function.saves
     trace, results, _ = function.traced(said[:count], arrays, options, bool(function.saves))
     descs = {i: said[i].desc for i in wanted}
-    grads = [said[ends], *[None] * function.saves]
-    found = gradients(function.name, trace, results, said[count:ends], grads, descs, count)
+    grads = [None] * len(results)
+    outputs, grads[0] = said[count:count + len(results)], said[ends]
+    found = gradients(function.name, trace, results, outputs, grads, descs, (count, ends))
     return trace, found, trace.finish(found, [v.desc for v in found])
 
 
@@ -214,30 +224,37 @@ def _caller(function: Function, operator):
     def call(*args, **kw):
         if not (torch.compiler.is_compiling() or not COMMON.isdisjoint(kw) or _is_watched(args, kw)):
             return function(*args, **kw)
+        found = whole(*args, **kw)
+        return found[0] if function.saves else found
+
+    def whole(*args, **kw):
         arrays, options, out, device, explain = function._bind(*args, **kw)
         if out is not None or device is not None or explain:
             raise BadParam(f"{function.name}: out, device and explain must be left out, as cydnn.torch "
                            f"records gradients; got one: use cydnn.functional.{function.name}")
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
-        found = operator(*tensors, repr((numbers, _plain(options))))
-        return found[0] if function.saves else found
+        return operator(*tensors, repr((numbers, _plain(options))))
     call.__name__ = call.__qualname__ = function.name
     call.__doc__, call.__signature__ = function.__doc__, function.signature
+    call.whole = whole                           # with what is saved
     return call
 
 
 def _moving(normalized):
     """``batch_norm`` whose running statistics move beside the operator, which changes no argument."""
+    whole = normalized.whole
+
     def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=None, training=False,
                    momentum=0.1, eps=1e-5, **common):
         if not training or running_mean is None or running_var is None:
             return normalized(input, running_mean, running_var, weight, bias, training, momentum, eps,
                               **common)
-        y = normalized(input, None, None, weight, bias, True, momentum, eps, **common)
+        y, mean, rstd = whole(input, None, None, weight, bias, True, momentum, eps, **common)
         with torch.no_grad():
-            var, mean = torch.var_mean(input.detach(), [i for i in range(input.dim()) if i != 1])
-            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+            count = input.numel() // input.shape[1]
+            var = (rstd.flatten() ** -2 - eps) * (count / max(count - 1, 1))
+            running_mean.lerp_(mean.flatten().to(running_mean.dtype), momentum)
             running_var.lerp_(var.to(running_var.dtype), momentum)
         return y
     return wraps(normalized)(batch_norm)
@@ -299,8 +316,8 @@ def _checked(function: Function, given):
     if not wanted or not torch.is_grad_enabled():
         return
     text = repr(({}, _plain(options)))
-    key = (function.name, tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else x for x in arrays]),
-           text, wanted)
+    rows = tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else x for x in arrays])
+    key = function.name, rows, text, wanted
     if _passed.get(key) is None:
         said = [_described(n, x) for n, x in zip(function.arrays, arrays)]
         made = _fake(function)(*[x if torch.is_tensor(x) else None for x in arrays], text)

@@ -37,17 +37,17 @@ class BackwardWalk:
     """The walk. ``adjoints``: uid -> the gradient of a value; ``kept``: uid of a result -> its memory;
     ``wanted``: the arguments whose gradients are."""
 
-    def __init__(self, name: str, trace: Trace, results, outputs, grads, first: int, wanted=()):
+    def __init__(self, name: str, trace: Trace, results, outputs, grads, at: tuple, wanted=()):
         self.name, self.trace, self.forward, self.wanted = name, trace, list(trace.nodes), set(wanted)
         self.kept: dict[int, Value] = {}
         self.adjoints: dict[int, Value] = {}
         for i, (value, said, grad) in enumerate(zip(results, outputs, grads)):
-            for into, array, at, what in ((self.kept, said, first + i, "result"),
-                                          (self.adjoints, grad, first + len(results) + i, "grad")):
+            for into, array, first, what in ((self.kept, said, at[0], "result"),
+                                             (self.adjoints, grad, at[1], "grad")):
                 if array is not None:            # as the graph has it: the caller sees other dims of 1
                     dims, strides = _spread(array.desc, value)
                     memory = array.desc.replace(dims=dims, strides=strides)
-                    into[value.uid] = trace.input(memory, at, array.alignment, what)
+                    into[value.uid] = trace.input(memory, first + i, array.alignment, what)
 
     def run(self):
         for node, values in reversed(self.forward):
@@ -159,10 +159,11 @@ def _spread(desc: TensorDesc, value: Value) -> tuple:
     return value.dims, tuple([left.pop(0) if d != 1 else 1 for d in value.dims])
 
 
-def gradients(name: str, trace: Trace, results, outputs, grads, wanted, first: int) -> list[Value]:
+def gradients(name: str, trace: Trace, results, outputs, grads, wanted, at: tuple) -> list[Value]:
     """The gradients of the arguments ``wanted`` ({number: description}), written into the trace of a call.
     ``outputs``, ``grads``: what results and their gradients say of themselves, None for one that is not
-    there; they are arguments from ``first`` on. Raises NotSupported where an operation has no gradient."""
-    walk = BackwardWalk(name, trace, results, outputs, grads, first, wanted)
+    there; ``at``: the numbers of the first of each, as arguments. Raises NotSupported where an operation has
+    no gradient."""
+    walk = BackwardWalk(name, trace, results, outputs, grads, at, wanted)
     walk.run()
     return [walk.of_argument(source, desc) for source, desc in wanted.items()]

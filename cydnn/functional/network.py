@@ -184,7 +184,7 @@ def instance_norm(t, input: Array, *, weight: Array | None = None, bias: Array |
     return t.add(op, "y", dict(epsilon=real("instance_norm: eps", eps)), x=input, **made)
 
 
-@function
+@partial(function, saves=2)
 def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array | None,
                weight: Array | None = None, bias: Array | None = None, training: bool = False,
                momentum: float = 0.1, eps: float = 1e-5):
@@ -204,7 +204,7 @@ def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array |
                      mean=mean, var=var)
     op, running = BatchNormTraining(compute=t.compute), {}
     if mean is None and var is None:
-        return t.add(op, "y", numbers, x=input, scale=scale, bias=shift)
+        return t.saving(op, "y", "mean rstd", numbers, {}, x=input, scale=scale, bias=shift)
     running = dict(running_mean=mean, running_var=var)
     numbers["factor"] = real("batch_norm: momentum", momentum)
     y, *new = t.add(op, "y next_running_mean next_running_var", numbers, x=input, scale=scale, bias=shift,
@@ -260,10 +260,6 @@ def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None
     factor = q.dims[3] ** -0.5 if scale is None else real("attention: scale", scale)
     op = Sdpa(score=rows, right=0 if is_causal else -1, compute=t.compute)
     made = dict(extras=extras) if extras else {}
-    given = dict(q=q, k=t.swapped(k), v=v, **made)
-    if t.is_saving:
-        stats = TensorDesc.packed("f32", (*q.dims[:3], 1))
-        o, *t.saved = t.add(op, "o stats", dict(scale=factor), dict(stats=stats), **given)
-    else:
-        o = t.add(op, "o", dict(scale=factor), **given)
+    stats = TensorDesc.packed("f32", (*q.dims[:3], 1))
+    o = t.saving(op, "o", "stats", dict(scale=factor), dict(stats=stats), q=q, k=t.swapped(k), v=v, **made)
     return o.shaped((*query.dims[:-1], value.dims[-1]))

@@ -140,6 +140,13 @@ class Trace:
         self.nodes.append((node, {**operands, **made}))
         return made[names[0]] if len(names) == 1 else tuple([made[name] for name in names])
 
+    def saving(self, op: Op, want: str, saved: str, scalars, given, **operands) -> Value:
+        """A node's output; where the trace is saving, those that are named in ``saved`` are kept."""
+        if not self.is_saving:
+            return self.add(op, want, scalars, **operands)
+        found, *self.saved = self.add(op, f"{want} {saved}", scalars, given, **operands)
+        return found
+
     def point(self, mode: str, *values: Value, **attributes) -> Value:
         """mode(values), with dims of 1 in front of those of lower rank."""
         rank = max(v.rank for v in values)
