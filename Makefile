@@ -4,11 +4,18 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
+# cydnn.torch is tested where torch is: CI takes the CPU build, which its machines have.
+ifeq ($(CI),true)
+TORCH := torch==2.13.0+cpu
+endif
+
 .PHONY: demo test lab sanitize ptx wheel clean
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd] cydnn/*/*.p[yx][xd])
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install -q --disable-pip-version-check --no-compile -e ".[test,demo]"
+	$(if $(TORCH),$(RUN) -m pip install -q --disable-pip-version-check --no-compile "$(TORCH)" \
+	    || echo "no CPU build of torch here: the tests of cydnn.torch are left out")
 	touch $@
 
 demo: $(STAMP)                   # train on real handwritten digits: GPU if there is one, else NumPy

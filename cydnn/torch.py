@@ -17,6 +17,7 @@ try:
 except ModuleNotFoundError as error:
     raise ImportError(f"cydnn.torch: the package torch must be installed; got: {error}") from None
 
+from . import torch_attention
 from .dtypes import boolean, dtype as to_dtype, u8
 from .functional import FUNCTIONS, Function
 from .functional.arrays import HOST, Said, foreign_name, kind_of
@@ -263,6 +264,7 @@ def _moving(normalized):
 CALLERS = {name: _caller(function, _registered(function)) for name, function in FUNCTIONS.items()}
 
 CALLERS["batch_norm"] = _moving(CALLERS["batch_norm"])
+torch_attention.register(_backward(FUNCTIONS["attention"]))
 
 
 def __getattr__(name):

@@ -35,6 +35,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "tune",
     "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
+    "torch_attention",
     "backend torch",
     "cudnn",
     "__main__",

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as T
 
-from cydnn import torch as C
+from cydnn import torch as C, torch_attention
 from cydnn.status import BadParam, NotSupported
 
 torch.manual_seed(3)
@@ -103,6 +103,26 @@ def test_a_model_of_torch_calls_ours_and_what_is_refused_is_said():
     for name in ("batch_norm", "max_pool2d", "linear"):
         assert f"{name}: 1 calls, 0 by torch" in text
     assert "relu: 2 calls, 1 by torch" in text and "relu: 1 by torch: relu: inplace must be False" in text
+
+
+@pytest.mark.skipif(not hasattr(torch.nn.attention, "activate_flash_attention_impl"),
+                    reason="torch 2.13 asks for a flash attention")
+def test_attention_is_a_flash_attention_of_torch():
+    torch.nn.attention.activate_flash_attention_impl("cydnn")
+    assert torch.nn.attention.current_flash_attention_impl() == "cydnn"
+    torch.nn.attention.restore_flash_attention_impl()
+    q, k, v = ((X * n).requires_grad_() for n in (1, 2, 3))
+    want = T.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)
+    arrays, grad = [x.detach() for x in (q, k, v)], torch.randn_like(want)
+    o, stats, *more = torch_attention.forward(*arrays, is_causal=True, scale=0.3)
+    found = torch_attention.backward(C._backward(torch_attention.ATTENTION))(
+        grad, *arrays, o, stats, *more[:4], 0.0, True, None, None, scale=0.3)
+    for a, b in zip((o, *found), (want, *torch.autograd.grad(want, (q, k, v), grad))):
+        assert torch.allclose(a, b, atol=1e-5)
+    with pytest.raises(BadParam, match="dropout_p must be 0 while cydnn is torch's flash attention; got 0.1"):
+        torch_attention.forward(*arrays, dropout_p=0.1)
+    with pytest.raises(BadParam, match="return_debug_mask must be False"):
+        torch_attention.forward(*arrays, return_debug_mask=True)
 
 
 def test_refusals():
