@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from cydnn import bench, kernels
-from cydnn.__main__ import _libraries, main
+from cydnn.__main__ import main
+from cydnn.about import libraries
 from cydnn.bench.run import peer_of
 from cydnn.device import get
 from cydnn.device.facts import KNOWN
@@ -51,15 +52,15 @@ def test_bench_says_what_it_cannot_read(capsys):
     assert error.startswith("softmax_fwd 8x64 f31: ") and "'f31' is no word of softmax_fwd" in error
 
 
-def test_info_names_loaded_libraries(tmp_path):
+def test_info_names_loadedlibraries(tmp_path):
     """As the system lists what is mapped."""
     (tmp_path / "maps").write_text("".join(
         f"7f00-7f01 r-xp 00000000 08:01 12 {path}\n" for path in (
             "/usr/lib/libcuda.so.580.82.07", "/usr/lib/libcuda.so.580.82.07", "/opt/x/libcudart.so.13",
             "/usr/lib/libc.so.6", "[heap]")))
-    assert _libraries(str(tmp_path / "maps")) == {
+    assert libraries(str(tmp_path / "maps")) == {
         "libcuda": "/usr/lib/libcuda.so.580.82.07", "libcudart": "/opt/x/libcudart.so.13"}
-    assert _libraries("/no/such/list") == {}
+    assert libraries("/no/such/list") == {}
 
 
 def test_graph_is_explain(capsys):

@@ -38,6 +38,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "torch_attention",
     "backend torch",
     "cudnn",
+    "about",
     "__main__",
 )
 ENGINES = (                                      # the same inside of engines/
