@@ -8,7 +8,7 @@ import os
 import sys
 
 from . import __version__
-from .about import installation
+from .about import installation, ptx_state
 from .status import BadParam, CydnnError, require
 
 
@@ -23,6 +23,7 @@ def info(args) -> int:
         for d in facts["devices"]:
             gpu = f", sm_{d['sm']}, {d['sms']} SMs, {d['l2_bytes'] >> 20} MiB L2" if d["sm"] else ""
             print(f"{'device':<14}{d['name']}: {d['product']}{gpu}")
+        print(f"{'interpreters':<14}{' '.join(facts['interpreters']) or 'none'}")
         for key in ("ptx", "overlay", "tuned", "errata"):
             print(f"{key:<14}{facts[key]}")
         print(f"{'would use':<14}{facts['default']}: {facts['why']}")
@@ -83,10 +84,17 @@ def explain(args) -> int:
     card that is not there."""
     from . import bench as benches, plan
     from .heuristics import Wish
-    from .bench.look import mermaid
+    from pathlib import Path
+    from . import files
+    from .bench.look import mermaid, page
     from .ops import Problem
     wish = Wish(mode=args.mode)
     graphs = [benches.graph_of(Problem.parse(line)) for line in _problems("explain", args.problem)]
+    if args.html:
+        text = page([(plan.explain(graph, args.device, wish, True), mermaid(graph, args.device, wish))
+                     for graph in graphs])
+        files.write(Path(args.html), text.encode())
+        return 0
     said = [mermaid(graph, args.device, wish) if args.mermaid else
             plan.explain(graph, args.device, wish, args.json) for graph in graphs]
     print(json.dumps(said, indent=1) if args.json else "\n\n".join(said))
@@ -131,7 +139,7 @@ def ptx(args) -> int:
         from .bench import trial as debug
         return debug.main(args)
     if args.check:
-        state = _ptx_state()
+        state = ptx_state()
         print(json.dumps({"ptx": state}) if args.json else state)
         return 0 if state.startswith("ok") else 1
     rows = [kernels.get(n) for n in names]
@@ -219,6 +227,7 @@ def _explain_options(sub):
     sub.add_argument("--device", help="a device, or a card: t4 a100 rtx4090 h100 h200 b200")
     sub.add_argument("--mode", choices=["a", "b", "fallback"], default="a")
     sub.add_argument("--mermaid", action="store_true", help="a diagram, in the language that GitHub draws")
+    sub.add_argument("--html", metavar="FILE", help="a page: parts, estimates, refusals, the diagram's text")
 
 
 def _tune_options(sub):

@@ -13,6 +13,7 @@ def installation() -> dict:
     """All of it, by name."""
     facts = versions()
     facts["devices"], facts["default"], facts["why"] = devices()
+    facts["interpreters"] = interpreters()
     facts["ptx"], facts["tuned"], facts["errata"] = ptx_state(), tuned_state(), errata_state()
     facts["overlay"], facts["libraries"] = overlay_state(), libraries()
     facts["extras"], facts["set"] = extras(), environment()
@@ -91,6 +92,16 @@ def devices():
     default = device.default()
     why = "a GPU is usable" if default.facts.kind == "cuda" else "no usable GPU; the reference runs in NumPy"
     return rows, default.name, why
+
+
+def interpreters() -> list[str]:
+    """Devices that run the kernels' PTX in NumPy, by the targets that there are."""
+    from . import kernels
+    try:
+        found = {t.rstrip("af") for n in kernels.names() for t in kernels.get(n).row["images"]}
+    except CydnnError:                           # ptx_state says what is broken
+        return []
+    return [f"ptx:{target}" for target in sorted(found)]
 
 
 def ptx_state() -> str:

@@ -38,13 +38,14 @@ def _options(dropout_p: float, is_causal: bool, scale) -> tuple:
 
 
 def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, *, scale=None):
-    """aten::_scaled_dot_product_flash_attention: (o, the log of each row's sum, what torch's backward is given
-    beside them, and does not need)."""
+    """aten::_scaled_dot_product_flash_attention: (o, the log of each row's sum, what torch's backward gets
+    beside them and does not need)."""
     if return_debug_mask:
         raise BadParam("attention: return_debug_mask must be False while cydnn is torch's flash attention; "
                        "got True")
     options = _options(dropout_p, is_causal, scale)
-    o, stats = ATTENTION._found((query, key, value, None), options, None, True).run((query, key, value, None))
+    arrays = query, key, value, None
+    o, stats = ATTENTION._found(arrays, options, None, True).run(arrays)
     none = torch.empty(0, dtype=torch.int64, device=query.device)
     return o, stats.squeeze(-1), none, none, query.shape[2], key.shape[2], none, none, none
 
@@ -54,7 +55,8 @@ def backward(walked):
     def run(grad_out, query, key, value, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k, dropout_p,
             is_causal, philox_seed, philox_offset, *, scale=None):
         text = repr(({}, _options(dropout_p, is_causal, scale)))
-        return tuple(walked(grad_out, out, [logsumexp.unsqueeze(-1)], query, key, value, None, text, [0, 1, 2]))
+        stats = logsumexp.unsqueeze(-1)
+        return tuple(walked(grad_out, out, [stats], query, key, value, None, text, [0, 1, 2]))
     return run
 
 

@@ -28,6 +28,7 @@ def test_info(capsys):
     facts = json.loads(out)
     assert code == 0 and facts["ptx"].startswith("ok") and "numpy" in [d["name"] for d in facts["devices"]]
     said = run(capsys, "info")[1]
+    assert "interpreters  ptx:sm_75 ptx:sm_80 ptx:sm_90\n" in said
     assert "would use" in said and "rows, " in facts["tuned"] and facts["tuned"] in said and (
         "rows that count in this version; yours: none" in facts["errata"])
 
@@ -236,6 +237,15 @@ def test_info_is_a_bug_report(capsys, monkeypatch):
     assert facts["extras"]["ml_dtypes"] and facts["set"]["CYDNN_SOME"] == "1" and " on " in facts["python"]
     assert set(facts["caches"]) == {"kernels", "tuned"}
     assert "CYDNN_SOME 1" in run(capsys, "info")[1]
+
+
+def test_explain_as_a_page(capsys, tmp_path):
+    place = tmp_path / "plan.html"
+    lines = "matmul 512x512 512x512 f16", "softmax_fwd 64x1000 f32"
+    code, out = run(capsys, "explain", *lines, "--device", "h200", "--html", str(place))
+    text = place.read_text()
+    assert code == 0 and not out and text.count("<section>") == 2 and text.count("flowchart TD") == 2
+    assert "NVIDIA H200" in text and "<th>why</th>" in text and "softmax_fwd_warp" in text
 
 
 def test_a_plan_is_drawn_for_a_card_that_is_not_here(capsys):

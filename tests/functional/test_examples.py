@@ -24,6 +24,13 @@ def test_embed(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_cuda_graph(device):
+    from cuda_graph import main
+    found = main(device)
+    assert found["error"] < 1e-6 and found["same"]
+
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
 def test_conv_bias_relu(device):
     from conv_bias_relu import main
     errors = main(device)
