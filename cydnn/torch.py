@@ -328,6 +328,22 @@ def _checked(function: Function, given):
         _passed.setdefault(key, True)
 
 
+# What autocast makes of floating tensors that these are given: its own type, or, on GPUs, f32.
+LOWER = frozenset(("conv1d", "conv2d", "conv3d", "linear", "scaled_dot_product_attention"))
+UPPER = frozenset(("layer_norm", "softmax", "log_softmax", "softplus"))
+
+
+def _cast(name: str, given: dict) -> dict:
+    """The arguments as torch's own function would compute with them."""
+    place = next((x.device.type for x in given.values() if torch.is_tensor(x)), "cpu")
+    known = LOWER | UPPER if place == "cuda" else LOWER
+    if name not in known or not torch.is_autocast_enabled(place):
+        return given
+    kind = torch.get_autocast_dtype(place) if name in LOWER else torch.float32
+    is_cast = lambda x: torch.is_tensor(x) and x.is_floating_point() and x.dtype != torch.float64
+    return {n: x.to(kind) if is_cast(x) else x for n, x in given.items()}
+
+
 def _replacement(name: str, theirs):
     function, ours = FUNCTIONS[REPLACED[name]], CALLERS[REPLACED[name]]
     turned = TURNED.get(name) or _plainly(name)
@@ -335,7 +351,7 @@ def _replacement(name: str, theirs):
     def call(*args, **kw):
         _calls[name] += 1
         try:
-            given = turned(*args, **kw)
+            given = _cast(name, turned(*args, **kw))
             _checked(function, given)
             return ours(**given)
         except (CydnnError, TypeError) as error:

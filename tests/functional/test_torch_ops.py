@@ -125,6 +125,18 @@ def test_attention_is_a_flash_attention_of_torch():
         torch_attention.forward(*arrays, return_debug_mask=True)
 
 
+def test_autocast_is_kept():
+    """What a model computes in another type, ours compute in it too."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(1, 2),
+                                torch.nn.Linear(3, 6), torch.nn.LayerNorm(6))
+    with torch.autocast("cpu", torch.bfloat16):
+        want = [model[:n](X).dtype for n in (1, 3, 4, 5)]
+        with C.replaced():
+            C.report(reset=True)
+            assert [model[:n](X).dtype for n in (1, 3, 4, 5)] == want and want[0] == torch.bfloat16
+    assert all(line.endswith(" 0 by torch") for line in C.report().splitlines()), C.report()
+
+
 def test_refusals():
     with C.replaced():
         assert torch.equal(T.max_pool2d(X, 2, dilation=2), T.max_pool2d(X, 2, dilation=2))
