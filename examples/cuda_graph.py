@@ -2,9 +2,10 @@
 
     python examples/cuda_graph.py [device]
 
-A product, GELU and a softmax of each row become nodes of a graph that the driver launches as one; then the nodes
-get another tensor to write, without a capture and without a build. The results have the bits of ``execute``.
-``device``: "cuda:0". Elsewhere ("numpy", the default) there are no CUDA graphs: the plan runs, and is compared.
+A product, GELU and a softmax of each row become nodes of a graph that the driver launches as one; then the
+nodes get another tensor to write, without a capture and without a build. The results have the bits of
+``execute``. ``device``: "cuda:0". Elsewhere ("numpy", the default) there are no CUDA graphs: the plan runs,
+and is compared.
 """
 from __future__ import annotations
 
