@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as T
 
-from cydnn import torch as C, torch_attention
+from cydnn import torch as C, torch_attention, torch_operators
 from cydnn.status import BadParam, NotSupported
 
 torch.manual_seed(3)
@@ -115,7 +115,7 @@ def test_attention_is_a_flash_attention_of_torch():
     want = T.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)
     arrays, grad = [x.detach() for x in (q, k, v)], torch.randn_like(want)
     o, stats, *more = torch_attention.forward(*arrays, is_causal=True, scale=0.3)
-    found = torch_attention.backward(C._backward(torch_attention.ATTENTION))(
+    found = torch_attention.backward(torch_operators.backward_of(torch_attention.ATTENTION))(
         grad, *arrays, o, stats, *more[:4], 0.0, True, None, None, scale=0.3)
     for a, b in zip((o, *found), (want, *torch.autograd.grad(want, (q, k, v), grad))):
         assert torch.allclose(a, b, atol=1e-5)
