@@ -91,9 +91,28 @@ def _moving(normalized):
     return wraps(normalized)(batch_norm)
 
 
+def _drawn(name: str, given: dict) -> dict:
+    """The arguments of a function, with the seed of dropout, of torch's generator, where none is given. Not
+    inside of torch.compile, where it would be a constant."""
+    is_drawn = name == "attention" and given.get("dropout_p") and given.get("seed") is None
+    if not is_drawn or torch.compiler.is_compiling():
+        return given
+    return {**given, "seed": int(torch.randint(1 << 31, ()))}
+
+
+def _drawing(function: Function, call):
+    """``attention``, of which torch says what is dropped."""
+    def attention(*args, **kw):
+        if len(args) > 4 or kw.get("dropout_p"):
+            args, kw = (), _drawn("attention", {**dict(zip(function.signature.parameters, args)), **kw})
+        return call(*args, **kw)
+    return wraps(call)(attention)
+
+
 CALLERS = {name: _caller(function, registered(function)) for name, function in FUNCTIONS.items()}
 
 CALLERS["batch_norm"] = _moving(CALLERS["batch_norm"])
+CALLERS["attention"] = _drawing(FUNCTIONS["attention"], CALLERS["attention"])
 torch_attention.register(backward_of(FUNCTIONS["attention"]))
 
 
@@ -147,12 +166,13 @@ def _checked(function: Function, given):
     wanted = tuple([i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad])
     if not wanted or not torch.is_grad_enabled():
         return
-    text = repr(({}, plain(options)))
-    rows = tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else x for x in arrays])
-    key = function.name, rows, text, wanted
+    rows = tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else type(x) for x in arrays])
+    key = function.name, rows, repr(plain(options)), wanted
     if _passed.get(key) is None:
         said = [described(n, x) for n, x in zip(function.arrays, arrays)]
-        made = fake_of(function)(*[x if torch.is_tensor(x) else None for x in arrays], text)
+        numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
+        made = fake_of(function)(*[x if torch.is_tensor(x) else None for x in arrays],
+                                 repr((numbers, plain(options))))
         out = [described("out", x) for x in (made if function.saves else (made,))]
         walked(function, arrays, [*said, *out, out[0]], options, wanted)
         _passed.setdefault(key, True)
@@ -181,7 +201,7 @@ def _replacement(name: str, theirs):
     def call(*args, **kw):
         _calls[name] += 1
         try:
-            given = _cast(name, turned(*args, **kw))
+            given = _drawn(function.name, _cast(name, turned(*args, **kw)))
             _checked(function, given)
             return ours(**given)
         except (CydnnError, TypeError) as error:

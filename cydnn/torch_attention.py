@@ -16,6 +16,7 @@ from .given import shown
 from .status import BadParam
 
 ATTENTION, NAME = FUNCTIONS["attention"], "cydnn"
+NO_OTHERS = (None,) * (len(ATTENTION.arrays) - 3)            # a mask, numbers of dropout
 
 
 class Handle:
@@ -44,7 +45,7 @@ def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask
         raise BadParam("attention: return_debug_mask must be False while cydnn is torch's flash attention; "
                        "got True")
     options = _options(dropout_p, is_causal, scale)
-    arrays = query, key, value, None
+    arrays = query, key, value, *NO_OTHERS
     o, stats = ATTENTION._found(arrays, options, None, True).run(arrays)
     none = torch.empty(0, dtype=torch.int64, device=query.device)
     return o, stats.squeeze(-1), none, none, query.shape[2], key.shape[2], none, none, none
@@ -56,7 +57,7 @@ def backward(walked):
             is_causal, philox_seed, philox_offset, *, scale=None):
         text = repr(({}, _options(dropout_p, is_causal, scale)))
         stats = logsumexp.unsqueeze(-1)
-        return tuple(walked(grad_out, out, [stats], query, key, value, None, text, [0, 1, 2]))
+        return tuple(walked(grad_out, out, [stats], query, key, value, *NO_OTHERS, text, [0, 1, 2]))
     return run
 
 

@@ -16,6 +16,7 @@ from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
 _backwards = Bounded(4096)                       # (function, layouts, options) -> the backward pass
+DRAWN = frozenset(("seed", "offset"))            # numbers that no plan depends on
 _needs_result: dict = {}                         # function -> its gradients read what it returned
 
 
@@ -97,7 +98,8 @@ def backward_of(function: Function):
     def backward(grad, result, saved, *given):
         *tensors, text, wanted = given
         arrays, options = _arguments(function, tensors, text)
-        numbers = tuple([x if isinstance(x, (int, float)) else None for x in arrays])
+        numbers = tuple([x if isinstance(x, (int, float)) and n not in DRAWN else None
+                         for n, x in zip(function.arrays, arrays)])
         every = [*arrays, result, *saved, grad]
         kind = kind_of(grad)
         with torch.no_grad():

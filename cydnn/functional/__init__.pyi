@@ -185,25 +185,27 @@ local_response_norm: _local_response_norm
 
 class _attention(Protocol):
     @overload
-    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """softmax(scale * query @ key.T + mask) @ value, for every head.
 
         query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
         1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
         others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
-        h. A query that sees no key gives 0."""
+        h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
+        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
     @overload
-    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """softmax(scale * query @ key.T + mask) @ value, for every head.
 
         query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
         1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
         others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
-        h. A query that sees no key gives 0."""
+        h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
+        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
     @overload
-    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 attention: _attention
 
 class _abs(Protocol):

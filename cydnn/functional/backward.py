@@ -101,7 +101,8 @@ class BackwardWalk:
             if isinstance(op, SdpaBwd):
                 op, of = self._with_bias(op, of, values.get("extras") or ())
             given = {output: value.desc for output, value in of.items()}
-            made = self.trace.add(op, " ".join(of), numbers, given, **reads)
+            takes = self.trace.takes.get(min(node.writes))
+            made = self.trace.add(op, " ".join(of), numbers, given, takes, **reads)
             for value, grad in zip(of.values(), made if isinstance(made, tuple) else (made,)):
                 self._add(value, grad)
 

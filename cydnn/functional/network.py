@@ -237,17 +237,16 @@ def _heads(t, name, value):
 @partial(function, saves=1)
 def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None = None,
               dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-              enable_gqa: bool = False):
+              enable_gqa: bool = False, *, seed: Array | float = None, offset: Array | float = 0):
     """softmax(scale * query @ key.T + mask) @ value, for every head.
 
     query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
     1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
     others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
-    h. A query that sees no key gives 0.
+    h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
+    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``.
     """
     q, k, v = (_heads(t, name, x) for name, x in dict(query=query, key=key, value=value).items())
-    if real("attention: dropout_p", dropout_p):
-        raise BadParam(f"attention: dropout_p must be 0; got {shown(dropout_p)}")
     if not enable_gqa and q.dims[1] != k.dims[1]:
         raise BadParam(f"attention: key must have query's {q.dims[1]} heads where enable_gqa is False; got "
                        f"{k.dims[1]}")
@@ -258,8 +257,13 @@ def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None
         options["mask" if attn_mask.source in t.bools else "bias"] = t.in_front(attn_mask, 4)
     rows, extras = scores(q.dims[1], **options)
     factor = q.dims[3] ** -0.5 if scale is None else real("attention: scale", scale)
-    op = Sdpa(score=rows, right=0 if is_causal else -1, compute=t.compute)
+    op = Sdpa(score=rows, right=0 if is_causal else -1, compute=t.compute,
+              drop=real("attention: dropout_p", dropout_p))
+    if op.drop and seed is None:
+        raise BadParam("attention: seed must be a number where dropout_p is not 0; got None")
+    takes = dict(seed=seed.source, offset=offset.source) if op.drop else None
     made = dict(extras=extras) if extras else {}
     stats = TensorDesc.packed("f32", (*q.dims[:3], 1))
-    o = t.saving(op, "o", "stats", dict(scale=factor), dict(stats=stats), q=q, k=t.swapped(k), v=v, **made)
+    o = t.saving(op, "o", "stats", dict(scale=factor), dict(stats=stats), takes, q=q, k=t.swapped(k), v=v,
+                 **made)
     return o.shaped((*query.dims[:-1], value.dims[-1]))

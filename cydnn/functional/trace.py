@@ -60,7 +60,8 @@ class Trace:
         self.compute, self.dtype, self.is_wanted = compute, dtype, is_wanted
         self.tensors: dict[int, Tensor] = {}
         self.nodes: list[tuple] = []             # (node, {output: value})
-        self.sources: dict[int, int] = {}        # uid -> argument
+        self.sources: dict = {}                  # uid, or (uid, number) of a node -> argument
+        self.takes: dict[int, dict] = {}         # uid that a node writes -> {its number: argument}
         self.looks: dict[int, Callable | None] = {}          # uid of an argument -> how it is looked at
         self.inplace: dict[int, int] = {}        # uid of what is written into an argument -> argument
         self.words: dict[str, str] = {}          # what operations call the arguments -> their names
@@ -120,9 +121,10 @@ class Trace:
         return self.look(value, lambda dims, strides: ((1, *dims, *(1,) * (rank - 2)),
                                                        (0, *strides, *(0,) * (rank - 2))))
 
-    def add(self, op: Op, want: str, scalars=(), given=None, **operands):
+    def add(self, op: Op, want: str, scalars=(), given=None, takes=None, **operands):
         """A node: its output ``want``, or a tuple of those that are named in it. Outputs that are neither
-        named nor needed are absent. ``given``: {output: dims and strides} where they do not follow."""
+        named nor needed are absent. ``given``: {output: dims and strides} where they do not follow;
+        ``takes``: {number: the argument that it is}."""
         descs = {name: tuple([v.desc for v in value]) if isinstance(value, tuple) else value.desc
                  for name, value in operands.items() if value is not None}
         self.words = {o: self.tensors[v.uid].name for o, v in operands.items()
@@ -138,13 +140,16 @@ class Trace:
                 for name, value in operands.items() if value is not None}
         node = Node(op, {**uids, **{name: value.uid for name, value in made.items()}}, scalars)
         self.nodes.append((node, {**operands, **made}))
+        if takes:
+            self.takes[min(node.writes)] = takes
+            self.sources.update({(min(node.writes), name): source for name, source in takes.items()})
         return made[names[0]] if len(names) == 1 else tuple([made[name] for name in names])
 
-    def saving(self, op: Op, want: str, saved: str, scalars, given, **operands) -> Value:
+    def saving(self, op: Op, want: str, saved: str, scalars, given, takes=None, **operands) -> Value:
         """A node's output; where the trace is saving, those that are named in ``saved`` are kept."""
         if not self.is_saving:
-            return self.add(op, want, scalars, **operands)
-        found, *self.saved = self.add(op, f"{want} {saved}", scalars, given, **operands)
+            return self.add(op, want, scalars, None, takes, **operands)
+        found, *self.saved = self.add(op, f"{want} {saved}", scalars, given, takes, **operands)
         return found
 
     def point(self, mode: str, *values: Value, **attributes) -> Value:

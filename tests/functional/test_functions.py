@@ -249,7 +249,8 @@ REFUSED = [
     (lambda: F.layer_norm(X, 5, V), r"layer_norm: weight must have dims \(5,\); got \(4,\)"),
     (lambda: F.batch_norm(X, V, V), "batch_norm: weight must be given, as training is False; got None"),
     (lambda: F.attention(V, V, V), r"attention: query must have rank 3 or 4; got dims \(4,\)"),
-    (lambda: F.attention(Q, K, K, dropout_p=0.1), "attention: dropout_p must be 0; got 0.1"),
+    (lambda: F.attention(Q, K, K, dropout_p=0.1), "attention: seed must be a number where dropout_p"),
+    (lambda: F.attention(Q, K, K, dropout_p=2, seed=1), "attention: drop must be a probability, 0 to 1"),
     (lambda: F.attention(Q, K[:, :2], K[:, :2]), "attention: key must have query's 4 heads where enable_gqa"),
     (lambda: F.attention(Q, K, K, MASK, is_causal=True), "attention: attn_mask must be absent where"),
 ]

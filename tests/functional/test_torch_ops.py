@@ -70,7 +70,7 @@ def test_running_statistics_move_as_those_of_torch():
 @pytest.mark.parametrize("name, tensors, options", [
     ("conv", (X, W, B), (1, 1, 1, 2, None)), ("softmax", (X,), (1, None)), ("linear", (R, S, None), (None,)),
     ("batch_norm", (X, None, None, V, V), (True, 0.1, 1e-5, None)), ("relu", (LAST,), (None,)),
-    ("attention", (X, X, X, None), (0.0, False, None, False, None)),
+    ("attention", (X, X, X, None, None, None), (0.0, False, None, False, None)),
     ("rms_norm", (R, V), ((4,), None, None))])
 def test_operators_are_what_torch_expects(name, tensors, options):
     given = [None if t is None else t.clone().requires_grad_() for t in tensors]
@@ -123,6 +123,26 @@ def test_attention_is_a_flash_attention_of_torch():
         torch_attention.forward(*arrays, dropout_p=0.1)
     with pytest.raises(BadParam, match="return_debug_mask must be False"):
         torch_attention.forward(*arrays, return_debug_mask=True)
+
+
+def test_attention_drops_what_torch_draws():
+    """Forward and backward by one seed: the result is linear in the values, and so is its gradient."""
+    q, v = (X.clone().requires_grad_() for _ in range(2))
+    torch.manual_seed(5)
+    with C.replaced():
+        C.report(reset=True)
+        found = [T.scaled_dot_product_attention(q, q, v, dropout_p=0.4) for _ in range(2)]
+    assert "scaled_dot_product_attention: 2 calls, 0 by torch" in C.report()
+    torch.manual_seed(5)
+    again = C.attention(q, q, v, None, 0.4)
+    assert torch.equal(found[0], again) and not torch.equal(*found)
+    dv, = torch.autograd.grad(again.sum(), v)
+    assert torch.allclose((dv * v).sum(), again.sum(), rtol=1e-4)
+    assert torch.equal(C.attention(X, X, X, None, 0.4, seed=3), C.attention(q, X, X, None, 0.4, seed=3))
+    with pytest.raises(BadParam, match="attention: seed must be a number where dropout_p is not 0; got None"):
+        C.FUNCTIONS["attention"](X, X, X, None, 0.4)
+    with pytest.raises(Exception, match="seed must be a number where dropout_p is not 0; got None"):
+        torch.compile(lambda x: C.attention(x, x, x, None, 0.4), backend="aot_eager", fullgraph=True)(X)
 
 
 def test_autocast_is_kept():
