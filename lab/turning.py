@@ -50,6 +50,8 @@ LINES = {
         "sdpa q=1x3x168x256:{T} k=1x1x256x300:{T}@76800,76800,1,256 v=1x1x300x256:{T} o=1x3x168x256:{T}",
         "sdpa q=1x1x9x256:{T} k=1x1x256x300:{T}@76800,76800,1,256 v=1x1x300x256:{T} o=1x1x9x256:{T} "
         "len_kv=1x1x1x1:i32"),
+    "attention/sdpa_fwd_fp8_wgmma.cu": small(
+        "sdpa q=1x3x9x64:{T} k=1x1x64x40:{T}@2560,2560,1,64 v=1x1x40x64:{T} o=1x3x9x64:{O}"),
     "attention/sdpa_bwd_wgmma_dkv.cu": small(
         "sdpa_bwd q=1x1x9x{DEPTH}:{T} k=1x1x{DEPTH}x300:{T}@38400,38400,1,128 v=1x1x300x{DEPTH}:{T} "
         "o=1x1x9x{DEPTH}:{T} do=1x1x9x{DEPTH}:{T} stats=1x1x9x1:f32"),

@@ -8,7 +8,7 @@ from ..ops import philox
 from . import peer_attention, peer_rnn
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
-          "u8": torch.uint8, "i64": torch.int64}
+          "u8": torch.uint8, "i64": torch.int64, "f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2}
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -231,10 +231,11 @@ def _grid_bwd(op, t):
 
 
 def _sdpa(op, t):
-    """Of plain scores, all keys or those up to the query's own."""
+    """Of plain scores, all keys or those up to the query's own; of 8 bits in bf16, as there is no other."""
     if op.score or op.left or op.right > 0 or t.keys() & {"len_q", "len_kv", "sink", "table_k"}:
         return None
-    q, k, v = t["q"], t["k"].transpose(2, 3), t["v"]
+    q, k, v = (t[n].bfloat16() if t[n].dtype.itemsize == 1 else t[n] for n in "qkv")
+    k = k.transpose(2, 3)
     if op.right == 0 and op.diagonal == "bottom_right" and q.shape[2] != k.shape[2]:
         return None
     return lambda: torch.nn.functional.scaled_dot_product_attention(

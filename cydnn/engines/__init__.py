@@ -7,6 +7,7 @@ from functools import lru_cache
 from .attention.sdpa_bwd_any import SdpaBwdAny
 from .attention.sdpa_bwd_wgmma import SdpaBwdWgmma
 from .attention.sdpa_fwd_any import SdpaFwdAny
+from .attention.sdpa_fwd_fp8_wgmma import SdpaFwdFp8Wgmma
 from .attention.sdpa_fwd_mma import SdpaFwdMma
 from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
 from .composite import Composite
@@ -159,7 +160,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # layer, RMS and instance normalization: 400 to 419
     NormFwdRows, NormFwdInstance, NormBwdRows, NormBwdInstance,
     # attention: 420 to 449
-    SdpaFwdWgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdWgmma, SdpaBwdAny,
+    SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdWgmma, SdpaBwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469

@@ -22,7 +22,8 @@ class Attention8Operations:
                  generate_stats=None, score_max=None, score_sum_exp=None, sink_token=None):
         """[O, Stats or None, Amax_S, Amax_O]: ``sdpa`` of descale_q * q, descale_k * k, descale_v * v, times
         scale_s * descale_s, as O * scale_o; the largest weight, and the largest |O| before scale_o. Weights
-        are not rounded to 8 bits on their way. ``fn``: what ``sdpa`` calls score_mod."""
+        are rounded to 8 bits, by a scale of their own, where tensor cores multiply these; else they stay as
+        they are. ``fn``: what ``sdpa`` calls score_mod."""
         name = self._named("sdpa_fp8", name)
         keeps = keeps_stats(name, is_inference, generate_stats)
         if sink_token is not None:

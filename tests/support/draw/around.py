@@ -30,14 +30,16 @@ def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
         _front(made, uids[which], "memory" if where == "kept" else "virtual")
     made.node(op, uids)
     values = [out := uids[op.writes[0]]]
-    if where in ("behind", "last"):
+    if where in ("behind", "last") and isinstance(op, ops.Sdpa) and problem.tensors["q"].dtype.bits == 8:
+        _scaled(made, out, where == "last")
+    elif where in ("behind", "last"):
         desc = made.tensors[out].desc
         kind = BY_NAME[rng.choice([made.middle(), desc.dtype.name])]
         made.tensors[out] = Tensor(out, desc.replace(dtype=kind), "virtual")
         for _ in range(rng.randint(*dict(behind=(1, 3), last=(0, 2))[where])):
             values.append(made.point(desc.dims, values))
-    if where == "last":
-        _end(made, which, values[-1])
+        if where == "last":
+            _end(made, which, values[-1])
     return made.graph(), made.smooth
 
 
@@ -54,6 +56,18 @@ def _front(made, uid, kind):
     made.tensors[uid] = Tensor(uid, desc, kind)
     made.node(Pointwise(mode=made.rng.choice(["mul", "max", "cmp_ge"])),
               dict(x=_add(made, desc), b=made.extra(desc.dims), y=uid))
+
+
+def _scaled(made, out, has_largest):
+    """Behind attention of 8 bits: products with a number each, the largest element in front of the last."""
+    one, count = TensorDesc.packed("f32", (1, 1, 1, 1)), made.rng.randint(1, 3)
+    made.tensors[out] = Tensor(out, made.tensors[out].desc.replace(dtype=BY_NAME["f32"]), "virtual")
+    for i in range(count):
+        if has_largest and i == count - 1:
+            made.node(Reduction(mode="amax"), dict(x=out, y=_add(made, one)))
+        product = made.like(out, "f32" if i < count - 1 else made.rng.choice(["f16", "bf16"]))
+        made.node(Pointwise(mode="mul"), dict(x=out, b=_add(made, one), y=product))
+        out = product
 
 
 def _end(made, op_class, uid):

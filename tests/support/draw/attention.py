@@ -7,6 +7,7 @@ from cydnn.tensor import TensorDesc
 
 from .tensors import FLOATS, tensor, types
 
+F8 = ("f8_e4m3", "f8_e5m2")
 FACTORS = ("", "", "", "mul(e0,#0.5)", "cmp_lt(col,row)")
 SCORES = ("", "mul(s,#0.5)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)",
           "sub(col,row);mul(n0,#-0.25);add(s,n1);add(n2,head)", "cmp_gt(col,row);binary_select(#-inf,s,n0)",
@@ -29,9 +30,20 @@ def _sdpa_of_rows(op_class, rng):
     return Problem(op_class(diagonal=rng.choice(["top_left", "bottom_right"]), **bounds), found | lens | kept)
 
 
+def _sdpa_of_8_bits(op_class, rng):
+    """The same of 8 bits, o perhaps of 16."""
+    p, kind = _sdpa_of_rows(op_class, rng), rng.choice(F8)
+    (b, h, s_q, _), h_k, s_kv = p.operands["q"].dims, p.operands["k"].dims[1], p.operands["v"].dims[2]
+    d_qk, d_v = (16 * rng.randint(1, 8) for _ in range(2))
+    k = TensorDesc(kind, (b, h_k, d_qk, s_kv), (h_k * s_kv * d_qk, s_kv * d_qk, 1, d_qk))
+    q, v = TensorDesc.packed(kind, (b, h, s_q, d_qk)), TensorDesc.packed(kind, (b, 1, s_kv, d_v))
+    o = TensorDesc.packed(rng.choice([*F8, "f16", "bf16"]), (b, h, s_q, d_v))
+    return Problem(p.op, p.tensors | dict(q=q, k=k, v=v, o=o))
+
+
 def sdpa(op_class, rng):
-    if rng.random() < 0.25:                      # what tensor cores take
-        return _sdpa_of_rows(op_class, rng)
+    if (one := rng.random()) < 0.3:              # what tensor cores take
+        return (_sdpa_of_8_bits if one < 0.1 else _sdpa_of_rows)(op_class, rng)
     dtype, compute = types(rng)
     b, h, s_q, s_kv = rng.randint(1, 3), rng.choice([1, 2, 4, 6]), rng.randint(1, 40), rng.randint(1, 80)
     d_qk, d_v = (rng.choice([1, 3, 8, 16, 64]) for _ in range(2))
