@@ -31,9 +31,9 @@ template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     static_assert(stages >= 2 && Steps % 16 == 0);
 };
 
-// Own row i meets the others from i + shift - before to i + shift + behind.
+// Own row i meets the others from i + shift - before to i + shift + behind. own, others: of the batch.
 struct SdpaBand {
-    int own, others, before, behind, shift;
+    int before, behind, own, others, shift;
     int first, end, whole, whole_end;                // steps of a block; from `whole` on it meets all of one
 
     DEVICE int first_of(int i) const { return max(0, i + shift - before); }
@@ -45,10 +45,19 @@ struct SdpaBand {
     }
 };
 
+// How many rows the batches have, of `most`: what the device reads, or all.
+struct SdpaLengths {
+    const int* each;                                                 // or null
+    i64 step;
+    int most;
+    DEVICE int of(int batch) const { return each ? max(0, min(each[batch * step], most)) : most; }
+};
+
 // The tiles of this block: in each section of heads, whose others fit the cache, row tile by row tile, and
 // every other round of the blocks backwards, as those that are behind meet less.
 template <class Tile> struct SdpaBwdOrder {
-    int batches, heads, section;
+    const SdpaLengths own, others;
+    int batches, heads, section, from_end;
     bool is_back;                                                    // the last rows meet most
     SdpaBand band;
     SdpaWork w;
@@ -56,23 +65,29 @@ template <class Tile> struct SdpaBwdOrder {
     // Is there an n-th one?
     DEVICE bool at(int n) {
         const int t = n * gridDim.x + (n & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-        const int tiles = ceil_div(band.own, Tile::rows), count = batches * heads;
+        const int tiles = ceil_div(own.most, Tile::rows), count = batches * heads;
         if (t >= tiles * count) return false;
         const int part = t / (section * tiles), rest = t - part * section * tiles;
         const int among = min(section, count - part * section), back = rest / among;
         const int head = part * section + rest - back * among;
         w.batch = head / heads, w.head = head - w.batch * heads;
         w.row = (is_back ? tiles - 1 - back : back) * Tile::rows;
+        band.own = own.of(w.batch), band.others = others.of(w.batch);
+        band.shift = from_end ? band.others - band.own : 0;
         band.template at<Tile>(w.row);
         return true;
     }
     DEVICE int steps() const { return band.end - band.first; }
+    // Some of what step j brings lies beyond the end of the batch, and is a tensor's.
+    DEVICE bool is_cut(int j) const {
+        return band.others < others.most && (j + 1) * Tile::steps > band.others;
+    }
 };
 
 template <class Tile> struct SdpaBwdShared {
     unsigned char* const begin;
     struct Barriers {
-        uint64_t own_full[2], own_empty[2], x_full[4], y_full[4], empty[4];
+        uint64_t own_full[2], own_empty[2], x_full[4], y_full[4], empty[4], raw;
     }* const barriers;
     float* const values;                                             // of the others, two a row
 
@@ -93,7 +108,18 @@ template <class Tile> struct SdpaBwdShared {
             barrier_init(barriers->x_full + i, brings), barrier_init(barriers->y_full + i, 1);
             barrier_init(barriers->empty + i, 4 * Tile::groups);
         }
+        barrier_init(&barriers->raw, 1);
         barriers_begin();
+    }
+    // A warp: rows of a step from `left` on become 0, as 0 times what lies there may be NaN.
+    DEVICE void clear(int stage, int left) const {
+        NO_UNROLL for (int i = left * CHUNKS + threadIdx.x % 32; i < Tile::steps * CHUNKS; i += 32)
+            UNROLL for (int p = 0; p < Tile::depth / 64; ++p) {
+                *reinterpret_cast<uint4*>(x(stage) + p * Tile::step_panel + i * CHUNK) = uint4{};
+                *reinterpret_cast<uint4*>(y(stage) + p * Tile::step_panel + i * CHUNK) = uint4{};
+            }
+        fence_async();
+        __syncwarp();
     }
 };
 
@@ -108,8 +134,9 @@ DEVICE void sdpa_bwd_bring(const SdpaBwdShared<Tile>& shared, SdpaBwdOrder<Tile>
                            const SdpaBwdPlaces& p) {
     constexpr int PANELS = Tile::depth / 64;
     auto* const b = shared.barriers;
-    const int lane = threadIdx.x % 32, others = order.band.others;
+    const int lane = threadIdx.x % 32, others = order.others.most;
     int n = 0;
+    unsigned raw = 0;
     NO_UNROLL for (int tile = 0; order.at(tile); ++tile) {
         const int slot = tile % Tile::slots, head = order.w.head * span;
         uint64_t* const full = b->own_full + slot;
@@ -124,12 +151,20 @@ DEVICE void sdpa_bwd_bring(const SdpaBwdShared<Tile>& shared, SdpaBwdOrder<Tile>
         NO_UNROLL for (w.head = head; w.head < head + span; ++w.head)
             NO_UNROLL for (int j = order.band.first; j < order.band.end; ++j, ++n) {
                 const int stage = n % Tile::stages, row = j * Tile::steps;
-                uint64_t *const x_full = b->x_full + stage, *const y_full = b->y_full + stage;
+                uint64_t *x_full = b->x_full + stage, *y_full = b->y_full + stage;
                 barrier_wait(b->empty + stage, n / Tile::stages & 1 ^ 1);
+                const bool is_cut = order.is_cut(j);
+                if (is_cut) x_full = y_full = &b->raw;
                 if (lane == 0) {
-                    barrier_expect(x_full, Tile::step_bytes), barrier_expect(y_full, Tile::step_bytes);
+                    if (is_cut) barrier_expect(x_full, 2 * Tile::step_bytes);
+                    else barrier_expect(x_full, Tile::step_bytes), barrier_expect(y_full, Tile::step_bytes);
                     p.x.template load<PANELS>(shared.x(stage), Tile::step_panel, w, row, x_full);
                     p.y.template load<PANELS>(shared.y(stage), Tile::step_panel, w, row, y_full);
+                }
+                if (is_cut) {
+                    barrier_wait(x_full, raw), raw ^= 1;
+                    shared.clear(stage, order.band.others - row);
+                    if (lane == 0) barrier_arrive(b->x_full + stage), barrier_arrive(b->y_full + stage);
                 }
                 if (HasValues) {
                     const i64 at = (i64(w.batch) * order.heads * span + w.head) * others;
@@ -138,7 +173,7 @@ DEVICE void sdpa_bwd_bring(const SdpaBwdShared<Tile>& shared, SdpaBwdOrder<Tile>
                         shared.value(stage, 1)[i] = row + i < others ? p.dots[at + row + i] : 0;
                     }
                     __syncwarp();
-                    if (lane == 0) barrier_arrive(x_full);
+                    if (lane == 0) barrier_arrive(b->x_full + stage);
                 }
             }
     }
@@ -213,6 +248,10 @@ template <class Tile> struct SdpaBwdSums {
                 UNROLL for (int n = 0; n < 2; ++n)
                     if (i / 4 * 8 + n < first || i / 4 * 8 + n >= end) s[i + n] = none;
         }
+    }
+    // What was summed for rows that are not there may be no number. left: rows from the thread's first one on.
+    static DEVICE void drop(Sums& sums, int left) {
+        UNROLL for (int i = 0; i < Tile::depth / 2; ++i) sums[i] = i / 2 % 2 * 8 < left ? sums[i] : 0;
     }
     // Each warp stores its 16 rows of a gradient, by way of own rows that all of its warpgroup have read.
     DEVICE void put(const Sums& sums, float by, unsigned char* own, const CUtensorMap& map,

@@ -1,7 +1,7 @@
 /*@kernel
 name    = "sdpa_bwd_wgmma_dq_{T}_{DEPTH}_{ROWS}x{STEPS}"
 about   = """The gradient of attention's queries on Hopper's tensor cores (TMA, wgmma, f32 sums), heads of \
-             up to DEPTH elements; bounds, shared heads."""
+             up to DEPTH elements; bounds, lengths, shared heads."""
 T       = ["f16", "bf16"]
 DEPTH   = [64, 128]
 ROWS    = [128, 192]
@@ -9,9 +9,10 @@ STEPS   = [64]
 when    = ["(DEPTH, ROWS) == (64, 192) or (DEPTH, ROWS) == (128, 128)"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap q", "const CUtensorMap o", "const CUtensorMap k", "const CUtensorMap v",
-           "const CUtensorMap dq", "const float* logs", "const float* dots", "Number<float> scale",
+           "const CUtensorMap dq", "const float* logs", "const float* dots", "const int* len_q",
+           "const int* len_kv", "int64_t len_q_step", "int64_t len_kv_step", "Number<float> scale",
            "int batches", "int heads", "int per_kv", "int s_q", "int s_kv", "int left", "int right",
-           "int shift", "int section", "Array<int, 2> q_moves", "Array<int, 2> o_moves",
+           "int from_end", "int section", "Array<int, 2> q_moves", "Array<int, 2> o_moves",
            "Array<int, 2> k_moves", "Array<int, 2> v_moves"]
 block   = ["128 + 2 * ROWS", 1, 1]
 grid    = ["blocks", 1, 1]
@@ -27,23 +28,28 @@ problems = [
        stats=2x2x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left=150""",
     """sdpa_bwd q=1x1x450x{DEPTH}:{T} k=1x1x{DEPTH}x200:{T}@{200 * DEPTH},{200 * DEPTH},1,{DEPTH} \
        v=1x1x200x{DEPTH}:{T} o=1x1x450x{DEPTH}:{T} do=1x1x450x{DEPTH}:{T} stats=1x1x450x1:f32 right=0 \
-       diagonal=bottom_right"""]
+       diagonal=bottom_right""",
+    """sdpa_bwd q=2x1x70x{DEPTH}:{T} k=2x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
+       v=2x1x35x{DEPTH}:{T} o=2x1x70x{DEPTH}:{T} do=2x1x70x{DEPTH}:{T} stats=2x1x70x1:f32 \
+       len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32"""]
 @*/
 // A block owns ROWS queries of a head and goes through the keys that they see. logs: what scores are less in
-// powers of two; dots: the sums of do * o. left, right: keys that a query sees on either side of its
-// diagonal, which begins `shift` keys on. o: do.
+// powers of two; dots: the sums of do * o. left, right: keys that a query sees on either side of the
+// diagonal, which ends at the last query and the last key where `from_end`, else begins at the first ones.
+// o: do.
 #include "bwd_wgmma.cuh"
 
 extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap o,
     const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
-    const __grid_constant__ CUtensorMap dq, const float* logs, const float* dots, Number<float> scale,
-    int batches, int heads, int per_kv, int s_q, int s_kv, int left, int right, int shift, int section,
-    Array<int, 2> q_moves, Array<int, 2> o_moves, Array<int, 2> k_moves, Array<int, 2> v_moves) {
+    const __grid_constant__ CUtensorMap dq, const float* logs, const float* dots, const int* len_q,
+    const int* len_kv, i64 len_q_step, i64 len_kv_step, Number<float> scale, int batches, int heads,
+    int per_kv, int s_q, int s_kv, int left, int right, int from_end, int section, Array<int, 2> q_moves, Array<int, 2> o_moves, Array<int, 2> k_moves, Array<int, 2> v_moves) {
     using Tile = SdpaBwdTile<T, DEPTH, ROWS, STEPS>;
     extern __shared__ unsigned char memory[];
     const SdpaBwdShared<Tile> shared(memory);
-    SdpaBwdOrder<Tile> order = {batches, heads, section, true, {s_q, s_kv, left, right, shift}};
+    SdpaBwdOrder<Tile> order = {{len_q, len_q_step, s_q}, {len_kv, len_kv_step, s_kv}, batches, heads,
+                                section, from_end, true, {left, right}};
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);         // the same in a warp, as all may know
     if (threadIdx.x == 0) shared.init(1);
     if (threadIdx.x == 32) tensor_ahead(q), tensor_ahead(o), tensor_ahead(k), tensor_ahead(v);
@@ -99,6 +105,7 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
             wgmma_wait<0>(to);
             sums.leave(n - 1);
         }
+        if (order.w.row + Tile::rows > order.band.own) sums.drop(to, order.band.own - row);
         group_wait(sums.group);
         sums.put(to, by, shared.a(sums.slot), dq, order.w);
         sums.end();

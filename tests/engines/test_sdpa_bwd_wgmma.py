@@ -43,6 +43,8 @@ def drawn(rng, most=(40, 130, 200)) -> Problem:
     text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
     text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
     text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
+    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
+    text |= dict.fromkeys(("sink", "dsink"), f"1x{h}x1x1:f32") if rng.random() < 0.2 else {}
     return Problem.parse("sdpa_bwd " + " ".join(f"{name}={value}" for name, value in text.items()))
 
 
@@ -122,6 +124,19 @@ def test_a_query_that_is_no_number_stays_alone():
     given["stats"][0, 1, 13] = np.nan
     wrong = np.isnan(run(problem, given)["dq"]).any(3)
     assert wrong[0, 1, 13] and wrong.sum() == 1
+
+
+def test_what_lies_beyond_a_length_reaches_nothing():
+    problem = Problem.parse(line(150, 150, more="len_q=1x1x1x1:i32 len_kv=1x1x1x1:i32 right=20"))
+    given = values(problem) | dict(len_q=np.full((1, 1, 1, 1), 100), len_kv=np.full((1, 1, 1, 1), 70))
+    want = run(problem, given, "numpy", 0)
+    for name in ("q", "o", "do", "stats"):
+        given[name][:, :, 100:] = np.nan
+    given["k"][..., 70:] = given["v"][:, :, 70:] = np.nan
+    got = run(problem, given)
+    for name in want:
+        np.testing.assert_allclose(got[name], want[name], atol=0.03, rtol=0.02)
+    assert got["dq"][0, 0, 89].all() and not got["dk"][..., 70:].any() and not got["dv"][:, :, 70:].any()
 
 
 @pytest.mark.gpu

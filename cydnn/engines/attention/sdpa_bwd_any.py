@@ -48,27 +48,13 @@ class SdpaBwdAny(Engine):
 
     def _fuse(self, p, of="s") -> dict:
         """{mark: what ``attempt`` found for it}; ``of``: whose gradient dscore makes."""
-        loads = {f"load_{name}": self._load(p, name) for name in ("q", "k", "v", "o", "do", "stats")}
-        loads |= {} if p.sink is None else dict(load_sink=load_sink(p))
-        written = ("dq", "dk", "dv", "dbias", "dsink", "peak")
-        stores = {f"store_{name}": self._store(p, name) for name in written if p.operands[name] is not None}
+        loads = {f"load_{name}": loaded(p, name) for name in ("q", "k", "v", "o", "do", "stats")}
+        written = ("dq", "dk", "dv", "dbias", "peak")
+        stores = {f"store_{name}": stored(p, name) for name in written if p.operands[name] is not None}
+        stores |= of_sinks(p)
         found = self._scores(p, of)
         names = ("row", "score", "dscore", "weight")
         return loads | stores | (dict(zip(names, found)) if isinstance(found, tuple) else {"row": found})
-
-    @fusion.attempt
-    def _load(self, p, name):
-        mark = site(OWN.get(name, name), p.operands[name].dims, lead_input(p, name))
-        return fusion.before(p, name, mark, fusion.math_before(p, name, p.op.math))
-
-    @fusion.attempt
-    def _store(self, p, name):
-        tensor = p.operands[name]
-        lead = None if name == "dsink" else tensor           # whose mark has no offset
-        builder = Builder(p.op.math, site(OWN[name], tensor.dims, lead), p.graph)
-        builder.values[p.uids[name]] = "v"
-        builder.store(p.uids[name])
-        return builder.finish("")
 
     @fusion.attempt
     def _scores(self, p, of) -> tuple:
@@ -144,14 +130,7 @@ class SdpaBwdAny(Engine):
             more = dict(zip(("out_batches", "out_heads", "out_rows", "out_cols"), p.dbias.dims), batches=b)
             tiles = 1 if p.dbias.dims[2] == 1 else ceil_div(p.dbias.dims[2], lines)
             steps.append(self._launch(p, "dbias", args | more, dict(tiles=tiles), f"e{p.op.dbias_of}"))
-        if p.dsink is not None and s_q * heads:
-            fuse = {mark: one for mark, one in self._fuse(p).items()
-                    if mark in ("load_stats", "load_sink", "store_dsink") and one is not None}
-            names = ("len_q", "len_q_step", "dots", "heads", "s_q", "stats_steps")
-            own = {name: args[name] for name in names}
-            own |= dict(begins(p, ["stats"]), batches=b)
-            steps.append(Launch(f"sdpa_bwd_any_dsink_{kind}", own, {}, fuse))
-        return steps
+        return [*steps, *sum_sinks(p, dots)]
 
     def _launch(self, p, name, args, extra, of="s") -> Launch:
         """One of the kernels, with the strides of its operands in the order of their marks' coordinates."""
@@ -167,3 +146,40 @@ class SdpaBwdAny(Engine):
         args |= begins(p, [*(o for o in operands if o != "dbias"), "stats"])
         fuse = {mark: one for mark, one in self._fuse(p, of).items() if mark in marks and one is not None}
         return Launch(f"sdpa_bwd_any_{name}_{p.op.math}", args, extra, fuse)
+
+
+# ---- What gradients of sinks need, and other engines of these gradients ----
+
+@fusion.attempt
+def loaded(p, name):
+    mark = site(OWN.get(name, name), p.operands[name].dims, lead_input(p, name))
+    return fusion.before(p, name, mark, fusion.math_before(p, name, p.op.math))
+
+
+@fusion.attempt
+def stored(p, name):
+    tensor = p.operands[name]
+    lead = None if name == "dsink" else tensor           # whose mark has no offset
+    builder = Builder(p.op.math, site(OWN[name], tensor.dims, lead), p.graph)
+    builder.values[p.uids[name]] = "v"
+    builder.store(p.uids[name])
+    return builder.finish("")
+
+
+def of_sinks(p) -> dict:
+    """{mark: what ``attempt`` found for it} where gradients of sinks are asked for."""
+    return {} if p.dsink is None else dict(load_sink=load_sink(p), store_dsink=stored(p, "dsink"))
+
+
+def sum_sinks(p, dots):
+    """The launch that makes the gradients of sinks; ``dots``: of each query the sum of do * o, in the type of
+    arithmetic."""
+    heads, s_q = p.q.dims[1:3]
+    if p.dsink is None or not s_q * heads:
+        return
+    fuse = of_sinks(p) | dict(load_stats=loaded(p, "stats"))
+    fuse = {mark: one for mark, one in fuse.items() if one is not None}
+    args = dict(len_q=p.ptr("len_q"), len_q_step=p.len_q.strides[0] if p.len_q is not None else 0, dots=dots,
+                batches=p.q.dims[0], heads=heads, s_q=s_q, stats_steps=p.stats.strides[:3],
+                **begins(p, ["stats"]))
+    yield Launch(f"sdpa_bwd_any_dsink_{p.op.math}", args, {}, fuse)

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ... import fusion
 from ...dtypes import bf16, f32
 from ...graph import core
 from ...kernels.expressions import ceil_div
@@ -15,6 +16,7 @@ from ...steps import Launch
 from ..cast import number_as
 from ..engine import Engine, moved_us, no_elements, no_variant, numbers, together, wrong_device
 from ..tile.line import line_of
+from .sdpa_bwd_any import of_sinks, sum_sinks
 from .sdpa_fwd_any import seen
 from .sdpa_fwd_wgmma import KEPT, LONGEST, STORED_ROWS, bounds, head_map, moves, unreadable
 
@@ -37,6 +39,7 @@ AROUND, SHORT = 6000, 32                         # clocks of a tile beside its s
 ALL = 1 << 29                                    # keys on a side of the diagonal: more than there are
 LEAST = 2.0 ** -25                               # half the least number of f16
 TYPED = "q k v o do dq dk dv".split()
+READ = dict(q="q", k="k", v="v", o="do")         # parameters of the kernels
 
 
 class OwnTiles(NamedTuple):
@@ -74,7 +77,7 @@ class SdpaBwdWgmma(Engine):
     def refuse(self, p, dev):
         wrong = [*wrong_device(dev, 90), *no_variant(p, self.source, *TYPED), *self._wrong(p, dev),
                  *no_elements({name: p.operands[name] for name in TYPED})]
-        yield from wrong or self._wrong_memory(p)
+        yield from wrong or (*self._wrong_memory(p), *fusion.reasons(*of_sinks(p).values()))
 
     def _wrong(self, p, dev):
         if dev.kind == "cuda" and dev.sm > 90:
@@ -86,9 +89,6 @@ class SdpaBwdWgmma(Engine):
             yield f"score and score_bwd must be empty, as scores are scaled and no more; got {n} rows"
         if p.stats.dtype.name != "f32":
             yield f"stats must be f32; got {p.stats.dtype}"
-        for name in ("len_q", "len_kv", "sink"):
-            if p.operands[name] is not None:
-                yield f"{name} must be absent; got {p.operands[name]}"
         if p.k.dims[1] != p.v.dims[1]:
             yield f"k and v must have the same heads; got {p.k.dims[1]} and {p.v.dims[1]}"
         for name, size in (("s_q", p.q.dims[2]), ("s_kv", p.v.dims[2])):
@@ -153,31 +153,32 @@ class SdpaBwdWgmma(Engine):
         size, (b, heads, s_q, _), steps = self._size(p), p.q.dims, []
         kv_heads, s_kv = p.k.dims[1:4:2]
         kind, (left, right) = p.q.dtype, (bound if bound >= 0 else ALL for bound in bounds(p))
-        shift = s_kv - s_q if p.op.diagonal == "bottom_right" else 0
         scale = number_as(p, "scale", "f32", steps)
         kept = dict(logs=p.scratch(4 * b * heads * s_q), dots=p.scratch(4 * b * heads * s_q))
-        common = dict(kept, batches=b, s_q=s_q, s_kv=s_kv, scale=scale, k_moves=moves(p, "k"),
-                      v_moves=moves(p, "v"), q_moves=moves(p, "q"), o_moves=moves(p, "do"))
+        length = lambda d: d.strides[0] if d is not None else 0
+        queries = dict(len_q=p.ptr("len_q"), len_q_step=length(p.len_q))
+        common = dict(kept, **queries, len_kv=p.ptr("len_kv"), len_kv_step=length(p.len_kv), batches=b,
+                      s_q=s_q, s_kv=s_kv, from_end=int(p.op.diagonal == "bottom_right"), scale=scale,
+                      **{f"{param}_moves": moves(p, name) for param, name in READ.items()})
         row_bytes = (p.q.dims[3] + p.v.dims[3]) * line_of(p).bytes
-        rows = dict(kept, o=p.ptr("o"), d_o=p.ptr("do"), stats=p.ptr("stats"), batches=b, heads=heads,
-                    s_q=s_q, d_v=p.v.dims[3], o_steps=p.o.strides[:3], do_steps=p.operands["do"].strides[:3],
-                    stats_steps=p.stats.strides[:3])
-        of_keys = dict(common, heads=kv_heads, span=heads // kv_heads, left=right, right=left, shift=-shift,
+        rows = dict(kept, **queries, o=p.ptr("o"), d_o=p.ptr("do"), stats=p.ptr("stats"), batches=b,
+                    heads=heads, s_q=s_q, d_v=p.v.dims[3], o_steps=p.o.strides[:3],
+                    do_steps=p.operands["do"].strides[:3], stats_steps=p.stats.strides[:3])
+        of_keys = dict(common, heads=kv_heads, span=heads // kv_heads, left=right, right=left,
                        section=self._section(p, dev, s_q * row_bytes * heads // kv_heads),
                        **self._maps(p, self._rows(size), dk="dk", dv="dv"))
-        of_queries = dict(common, heads=heads, per_kv=heads // kv_heads, left=left, right=right, shift=shift,
+        of_queries = dict(common, heads=heads, per_kv=heads // kv_heads, left=left, right=right,
                           section=self._section(p, dev, s_kv * row_bytes * kv_heads // heads),
                           **self._maps(p, self._rows(size, "queries"), dq="dq"))
         name = f"{kind}_{size.depth}"
         blocks = [dict(blocks=own.blocks(dev)) for own in self._tiles(p, size)]
         return [*steps, Launch(f"sdpa_bwd_wgmma_rows_{kind}", rows, {}),
                 Launch(f"sdpa_bwd_wgmma_dkv_{name}_{size.keys}x{size.met}", of_keys, blocks[0]),
-                Launch(f"sdpa_bwd_wgmma_dq_{name}_{size.queries}x{size.seen}", of_queries, blocks[1])]
+                Launch(f"sdpa_bwd_wgmma_dq_{name}_{size.queries}x{size.seen}", of_queries, blocks[1]), *sum_sinks(p, kept["dots"])]
 
     @staticmethod
     def _maps(p, rows, **written) -> dict:
-        read = dict(q="q", k="k", v="v", o="do")
-        return {param: head_map(p, name, rows[name]) for param, name in (read | written).items()}
+        return {param: head_map(p, name, rows[name]) for param, name in (READ | written).items()}
 
     @staticmethod
     def _section(p, dev, head_bytes) -> int:
