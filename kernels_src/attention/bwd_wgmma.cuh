@@ -18,7 +18,9 @@ namespace cydnn {
 
 template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     using Type = Elem;
-    static constexpr int depth = Depth, rows = Rows, steps = Steps, groups = Rows / 64;
+    static constexpr int depth = Depth, rows = Rows, steps = Steps;
+    static constexpr bool is_pair = Rows < 128;      // two warpgroups share own rows: one makes weights
+    static constexpr int groups = is_pair ? 2 : Rows / 64;
     static constexpr int gives = groups == 3 ? 32 : 24, takes = groups == 3 ? 160 : 240;    // registers
     // A sum of a step is asked for beside the scores of the next one; three warpgroups do as well without.
     static constexpr bool is_late = groups < 3;
@@ -26,7 +28,9 @@ template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     static constexpr int own_bytes = Depth / 64 * own_panel, step_bytes = Depth / 64 * step_panel;
     // Own rows of the next tile are on their way where there is room.
     static constexpr int slots = Depth <= 64 ? 2 : 1;
-    static constexpr int room = (224 * 1024 - slots * 2 * own_bytes) / (2 * step_bytes + 8 * Steps);
+    static constexpr int lent_bytes = is_pair ? 2 * Rows * Steps * 2 : 0;   // weights of two steps
+    static constexpr int room =
+        (225 * 1024 - slots * 2 * own_bytes - lent_bytes) / (2 * step_bytes + 8 * Steps);
     static constexpr int stages = room < 4 ? room : 4;
     static_assert(stages >= 2 && Steps % 16 == 0);
 };
@@ -88,18 +92,22 @@ template <class Tile> struct SdpaBwdShared {
     unsigned char* const begin;
     struct Barriers {
         uint64_t own_full[2], own_empty[2], x_full[4], y_full[4], empty[4], raw;
+        uint64_t lent[2], taken[2];                                  // weights, where two warpgroups share
     }* const barriers;
     float* const values;                                             // of the others, two a row
 
     DEVICE explicit SdpaBwdShared(unsigned char* shared)
         : begin(shared + (-shared_address(shared) & 1023)),
-          barriers(reinterpret_cast<Barriers*>(x(Tile::stages))),
+          barriers(reinterpret_cast<Barriers*>(x(Tile::stages) + Tile::lent_bytes)),
           values(reinterpret_cast<float*>(barriers + 1)) {}
     DEVICE unsigned char* a(int slot) const { return begin + slot * 2 * Tile::own_bytes; }
     DEVICE unsigned char* b(int slot) const { return a(slot) + Tile::own_bytes; }
     DEVICE unsigned char* x(int stage) const { return a(Tile::slots) + stage * 2 * Tile::step_bytes; }
     DEVICE unsigned char* y(int stage) const { return x(stage) + Tile::step_bytes; }
     DEVICE float* value(int stage, int which) const { return values + (2 * stage + which) * Tile::steps; }
+    DEVICE uint4* words(int n) const {                               // of a thread, of the weights of step n
+        return reinterpret_cast<uint4*>(x(Tile::stages) + n % 2 * Tile::lent_bytes / 2) + threadIdx.x % 128;
+    }
     // One thread, then a barrier of the block. `brings`: how many bring x, or what belongs to it.
     DEVICE void init(int brings) const {
         UNROLL for (int i = 0; i < Tile::slots; ++i)
@@ -109,6 +117,7 @@ template <class Tile> struct SdpaBwdShared {
             barrier_init(barriers->empty + i, 4 * Tile::groups);
         }
         barrier_init(&barriers->raw, 1);
+        UNROLL for (int i = 0; i < 2; ++i) barrier_init(barriers->lent + i, 4), barrier_init(barriers->taken + i, 4);
         barriers_begin();
     }
     // A warp: rows of a step from `left` on become 0, as 0 times what lies there may be NaN.
@@ -223,6 +232,11 @@ template <class Tile> struct SdpaBwdSums {
         barrier_wait(shared.barriers->y_full + stage(n), n / Tile::stages & 1);
         wgmma_begin(d);
         ask_square(d, shared_address(shared.b(slot)), y(n));
+    }
+    // Both of what a step brings are there.
+    DEVICE void wait(int n) {
+        barrier_wait(shared.barriers->x_full + stage(n), n / Tile::stages & 1);
+        barrier_wait(shared.barriers->y_full + stage(n), n / Tile::stages & 1);
     }
     // Own rows of a tile are there; and stored, so that others may come.
     DEVICE void begin(int tile) {

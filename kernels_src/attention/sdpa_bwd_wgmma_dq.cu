@@ -3,10 +3,11 @@ name    = "sdpa_bwd_wgmma_dq_{T}_{DEPTH}_{ROWS}x{STEPS}"
 about   = """The gradient of attention's queries on Hopper's tensor cores (TMA, wgmma, f32 sums), heads of \
              up to DEPTH elements; bounds, lengths, shared heads."""
 T       = ["f16", "bf16"]
-DEPTH   = [64, 128]
+DEPTH   = [64, 128, 256]
 ROWS    = [128, 192]
-STEPS   = [64]
-when    = ["(DEPTH, ROWS) == (64, 192) or (DEPTH, ROWS) == (128, 128)"]
+STEPS   = [48, 64]
+when    = ["""(DEPTH, ROWS, STEPS) == (64, 192, 64) or (DEPTH, ROWS, STEPS) == (128, 128, 64) or \
+              (DEPTH, ROWS, STEPS) == (256, 128, 48)"""]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap q", "const CUtensorMap o", "const CUtensorMap k", "const CUtensorMap v",
            "const CUtensorMap dq", "const float* logs", "const float* dots", "const int* len_q",

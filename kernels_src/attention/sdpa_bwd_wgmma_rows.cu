@@ -9,13 +9,13 @@ params  = ["const T* o", "const T* d_o", "const float* stats", "float* logs", "f
            "Array<int64_t, 3> o_steps", "Array<int64_t, 3> do_steps", "Array<int64_t, 3> stats_steps"]
 block   = [256, 1, 1]
 grid    = ["ceil_div(s_q, 32) * batches * heads", 1, 1]
-needs   = ["1 <= s_q <= 268435456", "d_v % 8 == 0", "8 <= d_v <= 128",
+needs   = ["1 <= s_q <= 268435456", "d_v % 8 == 0", "8 <= d_v <= 256",
            "ceil_div(s_q, 32) * batches * heads < 2147483648"]
 problems = [
-    """sdpa_bwd q=1x2x35x8:{T} k=1x1x8x16:{T}@128,128,1,8 v=1x1x16x72:{T} o=1x2x35x72:{T} do=1x2x35x72:{T} \
+    """sdpa_bwd q=1x2x35x8:{T} k=1x1x8x16:{T}@128,128,1,8 v=1x1x16x200:{T} o=1x2x35x200:{T} do=1x2x35x200:{T} \
        stats=1x2x35x1:f32 len_q=1x1x1x1:i32"""]
 @*/
-// 8 threads have a query, each 8 elements of it in each half. A query that sees no key, or lies beyond the
+// 8 threads have a query, each 8 elements of it in each quarter. A query that sees no key, or lies beyond the
 // length of its batch, has weights of 0: its logs are infinite.
 #include "lib/types.cuh"
 #include "lib/math.cuh"
@@ -30,13 +30,13 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
         return batch * steps[0] + head * steps[1] + row * steps[2] + column;
     };
     const bool is_there = row < (len_q ? min(len_q[batch * len_q_step], s_q) : s_q);
-    Vec<T, 8> x[2] = {}, y[2] = {};
-    UNROLL for (int i = 0; i < 2; ++i)
+    Vec<T, 8> x[4] = {}, y[4] = {};
+    UNROLL for (int i = 0; i < 4; ++i)
         if (is_there && column + 64 * i < d_v)
             x[i] = Vec<T, 8>::load_nc(o + at(o_steps) + 64 * i),
             y[i] = Vec<T, 8>::load_nc(d_o + at(do_steps) + 64 * i);
     float sum = 0;
-    UNROLL for (int i = 0; i < 16; ++i)
+    UNROLL for (int i = 0; i < 32; ++i)
         sum = fmaf(to_acc<float>(x[i / 8][i % 8]), to_acc<float>(y[i / 8][i % 8]), sum);
     UNROLL for (int i = 4; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
     if (row >= s_q || column > 0) return;

@@ -2,7 +2,7 @@
 //
 //   WgmmaOfRegisters<f16, N>::add(d, a, b)   d (64 x N) += a @ b; a (64 x 16) in registers, as neighbours of
 //                                            the sums of another product lie; b n-major (swizzled_panel)
-//   Wgmma<f16, 80>, <f16, 96>                as those of lib/hopper.cuh
+//   Wgmma<f16, 48>, 80, 96                   as those of lib/hopper.cuh
 //   group_wait(group)                        a barrier of the threads of a warpgroup that multiplies
 //   turn_wait(group), turn_give(group)       one warpgroup waits until the one before it gives it the turn
 //   wgmma_fence()                            products behind it see what registers hold
@@ -14,8 +14,10 @@
 
 namespace cydnn {
 
+#define CYDNN_NAMES_24 CYDNN_NAMES_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
 #define CYDNN_NAMES_40 CYDNN_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define CYDNN_NAMES_48 CYDNN_NAMES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define CYDNN_SUMS_24(I) CYDNN_SUMS_16(I), CYDNN_SUMS_8(I + 16)
 #define CYDNN_SUMS_40(I) CYDNN_SUMS_32(I), CYDNN_SUMS_8(I + 32)
 #define CYDNN_SUMS_48(I) CYDNN_SUMS_32(I), CYDNN_SUMS_16(I + 32)
 
@@ -46,6 +48,7 @@ template <class Elem, int N> struct WgmmaOfRegisters;
     CYDNN_WGMMA_REGISTERS(ELEM, 64, 32, "%32,%33,%34,%35", "%36")                                 \
     CYDNN_WGMMA_REGISTERS(ELEM, 128, 64, "%64,%65,%66,%67", "%68")                                \
     CYDNN_WGMMA_REGISTERS(ELEM, 256, 128, "%128,%129,%130,%131", "%132")                          \
+    CYDNN_WGMMA_SHARED(ELEM, 48, 24, "%24", "%25", "%26", "%27", "%28")                           \
     CYDNN_WGMMA_SHARED(ELEM, 80, 40, "%40", "%41", "%42", "%43", "%44")                           \
     CYDNN_WGMMA_SHARED(ELEM, 96, 48, "%48", "%49", "%50", "%51", "%52")
 CYDNN_WGMMA_ATTENTION(f16)

@@ -35,7 +35,7 @@ def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, b, heads, group = rng.choice(["f16", "bf16"]), *(rng.choice([1, 1, 2, 3]) for _ in range(3))
     length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
     s_q, s_kv, h = length(), length(), heads * group
-    d_qk, d_v = rng.choice([8, 40, 64, 72, 128]), rng.choice([8, 64, 64, 104, 128])
+    d_qk, d_v = rng.choice([8, 40, 64, 72, 128, 200, 256]), rng.choice([8, 64, 64, 104, 128, 192, 256])
     dims = dict(q=(b, h, s_q, d_qk), k=(b, heads, d_qk, s_kv), v=(b, heads, s_kv, d_v), o=(b, h, s_q, d_v))
     dims |= dict(do=dims["o"], dq=dims["q"], dk=dims["k"], dv=dims["v"])
     text = {name: tensor(rng, kind, d, 2 if "k" in name else 3) for name, d in dims.items()}
@@ -155,8 +155,8 @@ LARGE = ("sdpa_bwd q=4x{h}x4096x{d}:bf16 k=4x8x{d}x4096:bf16@{all},{each},1,{d} 
          "o=4x{h}x4096x{d}:bf16 do=4x{h}x4096x{d}:bf16 stats=4x{h}x4096x1:f32 {more}")
 
 
-@pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize("more", ["", "right=0"])
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("more", ["", "right=0", "len_kv=4x1x1x1:i32"])
 def test_it_is_chosen_and_keeps_two_numbers_a_query(d, more):
     text = LARGE.format(h=32, d=d, each=4096 * d, all=8 * 4096 * d, more=more)
     found = best(graph_of(Problem.parse(text)), H200)

@@ -34,7 +34,8 @@ class Sizes(NamedTuple):
     query_clocks: int
 
 
-SIZES = (Sizes(64, 128, 96, 2550, 192, 64, 2100), Sizes(128, 128, 64, 3000, 128, 64, 2120))
+SIZES = (Sizes(64, 128, 96, 2550, 192, 64, 2100), Sizes(128, 128, 64, 3000, 128, 64, 2120),
+         Sizes(256, 64, 64, 2700, 128, 48, 2900))
 AROUND, SHORT = 6000, 32                         # clocks of a tile beside its steps; steps of a short one
 ALL = 1 << 29                                    # keys on a side of the diagonal: more than there are
 LEAST = 2.0 ** -25                               # half the least number of f16
@@ -170,10 +171,10 @@ class SdpaBwdWgmma(Engine):
         of_queries = dict(common, heads=heads, per_kv=heads // kv_heads, left=left, right=right,
                           section=self._section(p, dev, s_kv * row_bytes * kv_heads // heads),
                           **self._maps(p, self._rows(size, "queries"), dq="dq"))
-        name = f"{kind}_{size.depth}"
+        name, pair = f"{kind}_{size.depth}", "_pair" if size.keys < 128 else ""
         blocks = [dict(blocks=own.blocks(dev)) for own in self._tiles(p, size)]
         return [*steps, Launch(f"sdpa_bwd_wgmma_rows_{kind}", rows, {}),
-                Launch(f"sdpa_bwd_wgmma_dkv_{name}_{size.keys}x{size.met}", of_keys, blocks[0]),
+                Launch(f"sdpa_bwd_wgmma_dkv{pair}_{name}_{size.keys}x{size.met}", of_keys, blocks[0]),
                 Launch(f"sdpa_bwd_wgmma_dq_{name}_{size.queries}x{size.seen}", of_queries, blocks[1]), *sum_sinks(p, kept["dots"])]
 
     @staticmethod

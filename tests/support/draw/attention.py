@@ -69,7 +69,7 @@ def _sdpa_bwd_of_rows(op_class, rng):
     """What tensor cores take: as many heads of keys as of values."""
     p = _sdpa_of_rows(ops.Sdpa, rng)
     (b, h, s_q, d_qk), k, d_v = p.operands["q"].dims, p.operands["k"], p.operands["v"].dims[3]
-    d_qk, h_k = min(d_qk, 128), k.dims[1]
+    h_k = k.dims[1]
     k = TensorDesc(k.dtype, (b, h_k, d_qk, k.dims[3]), (h_k * k.dims[3] * d_qk, k.dims[3] * d_qk, 1, d_qk))
     q, o = (TensorDesc.packed(k.dtype, (b, h, s_q, d)) for d in (d_qk, d_v))
     v = TensorDesc.packed(k.dtype, (b, h_k, k.dims[3], d_v))
