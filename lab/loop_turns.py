@@ -11,7 +11,7 @@ from cydnn.device.ptx.code import BRANCH, EXIT, TABLE_BRANCH
 from .shipped import origins
 
 ASKS = ("mbarrier.test_wait", "mbarrier.try_wait")
-BESIDE = ("mov", "selp", "setp", "add", "sub", "xor", "and", "not", "shl", "shr",
+BESIDE = ("mov", "selp", "setp", "add", "sub", "neg", "xor", "and", "or", "not", "shl", "shr",
           "bra")                                # what else such a loop does
 
 

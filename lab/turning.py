@@ -55,8 +55,11 @@ LINES = {
     "attention/sdpa_bwd_wgmma_dkv.cu": small(
         "sdpa_bwd q=1x1x9x{DEPTH}:{T} k=1x1x{DEPTH}x300:{T}@38400,38400,1,128 v=1x1x300x{DEPTH}:{T} "
         "o=1x1x9x{DEPTH}:{T} do=1x1x9x{DEPTH}:{T} stats=1x1x9x1:f32"),
+    "attention/sdpa_bwd_wgmma_dkv_pair.cu": small(
+        "sdpa_bwd q=1x2x300x256:{T} k=1x1x256x150:{T}@38400,38400,1,256 v=1x1x150x256:{T} o=1x2x300x256:{T} "
+        "do=1x2x300x256:{T} stats=1x2x300x1:f32 len_q=1x1x1x1:i32"),
     "attention/sdpa_bwd_wgmma_dq.cu": small(
-        "sdpa_bwd q=1x1x400x{DEPTH}:{T} k=1x1x{DEPTH}x9:{T}@1152,1152,1,128 v=1x1x9x{DEPTH}:{T} "
+        "sdpa_bwd q=1x1x400x{DEPTH}:{T} k=1x1x{DEPTH}x9:{T}@2304,2304,1,256 v=1x1x9x{DEPTH}:{T} "
         "o=1x1x400x{DEPTH}:{T} do=1x1x400x{DEPTH}:{T} stats=1x1x400x1:f32"),
     "norm/norm_bwd_rows.cu": small("norm_bwd 73x1016 f16"),
     "norm/norm_bwd_sums.cu": (More("norm_bwd 4300x8 f32", 132),),

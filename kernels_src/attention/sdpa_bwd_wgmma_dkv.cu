@@ -28,9 +28,9 @@ problems = [
        stats=2x2x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left=150""",
     """sdpa_bwd q=1x1x200x{DEPTH}:{T} k=1x1x{DEPTH}x400:{T}@{400 * DEPTH},{400 * DEPTH},1,{DEPTH} \
        v=1x1x400x{DEPTH}:{T} o=1x1x200x{DEPTH}:{T} do=1x1x200x{DEPTH}:{T} stats=1x1x200x1:f32 right=0""",
-    """sdpa_bwd q=2x1x70x{DEPTH}:{T} k=2x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
-       v=2x1x35x{DEPTH}:{T} o=2x1x70x{DEPTH}:{T} do=2x1x70x{DEPTH}:{T} stats=2x1x70x1:f32 \
-       len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32"""]
+    """sdpa_bwd q=1x1x300x{DEPTH}:{T} k=1x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
+       v=1x1x35x{DEPTH}:{T} o=1x1x300x{DEPTH}:{T} do=1x1x300x{DEPTH}:{T} stats=1x1x300x1:f32 \
+       len_q=1x1x1x1:i32 len_kv=1x1x1x1:i32"""]
 @*/
 // A block owns ROWS keys of a head, which `span` heads of q read, and goes through the queries that see them.
 // heads: of k and v. logs: what scores are less in powers of two; dots: the sums of do * o. left, right:

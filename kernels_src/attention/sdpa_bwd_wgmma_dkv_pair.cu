@@ -28,9 +28,9 @@ problems = [
        stats=2x2x104x1:f32 right=0 diagonal=bottom_right left=80""",
     """sdpa_bwd q=1x1x200x{DEPTH}:{T} k=1x1x{DEPTH}x100:{T}@{100 * DEPTH},{100 * DEPTH},1,{DEPTH} \
        v=1x1x100x{DEPTH}:{T} o=1x1x200x{DEPTH}:{T} do=1x1x200x{DEPTH}:{T} stats=1x1x200x1:f32 right=0""",
-    """sdpa_bwd q=2x1x70x{DEPTH}:{T} k=2x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
-       v=2x1x35x{DEPTH}:{T} o=2x1x70x{DEPTH}:{T} do=2x1x70x{DEPTH}:{T} stats=2x1x70x1:f32 \
-       len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32"""]
+    """sdpa_bwd q=1x1x300x{DEPTH}:{T} k=1x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
+       v=1x1x35x{DEPTH}:{T} o=1x1x300x{DEPTH}:{T} do=1x1x300x{DEPTH}:{T} stats=1x1x300x1:f32 \
+       len_q=1x1x1x1:i32 len_kv=1x1x1x1:i32"""]
 @*/
 // A block owns ROWS keys of a head, as sdpa_bwd_wgmma_dkv.cu, but registers have room for the sums of one
 // gradient: the first warpgroup makes the scores, weights and dv, and lends the weights to the second one,

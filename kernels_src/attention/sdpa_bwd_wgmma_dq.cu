@@ -30,9 +30,9 @@ problems = [
     """sdpa_bwd q=1x1x450x{DEPTH}:{T} k=1x1x{DEPTH}x200:{T}@{200 * DEPTH},{200 * DEPTH},1,{DEPTH} \
        v=1x1x200x{DEPTH}:{T} o=1x1x450x{DEPTH}:{T} do=1x1x450x{DEPTH}:{T} stats=1x1x450x1:f32 right=0 \
        diagonal=bottom_right""",
-    """sdpa_bwd q=2x1x70x{DEPTH}:{T} k=2x1x{DEPTH}x35:{T}@{35 * DEPTH},{35 * DEPTH},1,{DEPTH} \
-       v=2x1x35x{DEPTH}:{T} o=2x1x70x{DEPTH}:{T} do=2x1x70x{DEPTH}:{T} stats=2x1x70x1:f32 \
-       len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32"""]
+    """sdpa_bwd q=1x1x35x{DEPTH}:{T} k=1x1x{DEPTH}x300:{T}@{300 * DEPTH},{300 * DEPTH},1,{DEPTH} \
+       v=1x1x300x{DEPTH}:{T} o=1x1x35x{DEPTH}:{T} do=1x1x35x{DEPTH}:{T} stats=1x1x35x1:f32 \
+       len_q=1x1x1x1:i32 len_kv=1x1x1x1:i32"""]
 @*/
 // A block owns ROWS queries of a head and goes through the keys that they see. logs: what scores are less in
 // powers of two; dots: the sums of do * o. left, right: keys that a query sees on either side of the

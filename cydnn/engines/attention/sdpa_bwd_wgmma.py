@@ -175,7 +175,8 @@ class SdpaBwdWgmma(Engine):
         blocks = [dict(blocks=own.blocks(dev)) for own in self._tiles(p, size)]
         return [*steps, Launch(f"sdpa_bwd_wgmma_rows_{kind}", rows, {}),
                 Launch(f"sdpa_bwd_wgmma_dkv{pair}_{name}_{size.keys}x{size.met}", of_keys, blocks[0]),
-                Launch(f"sdpa_bwd_wgmma_dq_{name}_{size.queries}x{size.seen}", of_queries, blocks[1]), *sum_sinks(p, kept["dots"])]
+                Launch(f"sdpa_bwd_wgmma_dq_{name}_{size.queries}x{size.seen}", of_queries, blocks[1]),
+                *sum_sinks(p, kept["dots"])]
 
     @staticmethod
     def _maps(p, rows, **written) -> dict:
