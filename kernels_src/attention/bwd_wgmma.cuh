@@ -22,8 +22,6 @@ template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     static constexpr bool is_pair = Rows < 128;      // two warpgroups share own rows: one makes weights
     static constexpr int groups = is_pair ? 2 : Rows / 64;
     static constexpr int gives = groups == 3 ? 32 : 24, takes = groups == 3 ? 160 : 240;    // registers
-    // A sum of a step is asked for beside the scores of the next one; three warpgroups do as well without.
-    static constexpr bool is_late = groups < 3;
     static constexpr int own_panel = Rows * LINE, step_panel = Steps * LINE;                // bytes
     static constexpr int own_bytes = Depth / 64 * own_panel, step_bytes = Depth / 64 * step_panel;
     // Own rows of the next tile are on their way where there is room.
@@ -32,6 +30,9 @@ template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     static constexpr int room =
         (225 * 1024 - slots * 2 * own_bytes - lent_bytes) / (2 * step_bytes + 8 * Steps);
     static constexpr int stages = room < 4 ? room : 4;
+    // A sum of a step is asked for beside the scores of the next one; three warpgroups do as well without, and
+    // with two stages the next one would come too late.
+    static constexpr bool is_late = groups < 3 && stages > 2;
     static_assert(stages >= 2 && Steps % 16 == 0);
 };
 

@@ -6,7 +6,7 @@ about   = """The gradients of attention's keys and values on Hopper's tensor cor
 T       = ["f16", "bf16"]
 DEPTH   = [256]
 ROWS    = [64]
-STEPS   = [64]
+STEPS   = [48]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap k", "const CUtensorMap v", "const CUtensorMap q", "const CUtensorMap o",
            "const CUtensorMap dk", "const CUtensorMap dv", "const float* logs", "const float* dots",

@@ -5,9 +5,10 @@ about   = """The gradient of attention's queries on Hopper's tensor cores (TMA, 
 T       = ["f16", "bf16"]
 DEPTH   = [64, 128, 256]
 ROWS    = [128, 192]
-STEPS   = [48, 64]
+STEPS   = [32, 48, 64]
 when    = ["""(DEPTH, ROWS, STEPS) == (64, 192, 64) or (DEPTH, ROWS, STEPS) == (128, 128, 64) or \
-              (DEPTH, ROWS, STEPS) == (256, 128, 48)"""]
+              (DEPTH, ROWS, STEPS) == (256, 128, 48) or \
+              (DEPTH, ROWS, STEPS) == (256, 128, 32)"""]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap q", "const CUtensorMap o", "const CUtensorMap k", "const CUtensorMap v",
            "const CUtensorMap dq", "const float* logs", "const float* dots", "const int* len_q",

@@ -1,4 +1,4 @@
-"""How far attention may be off whose weights are rounded before they meet the values."""
+"""How far attention may be off whose weights, and their gradients, are rounded before they meet the others."""
 from __future__ import annotations
 
 from math import sqrt
@@ -21,3 +21,24 @@ def with_rounded_weights(op, arrays, scalars, results, least=0.0, kind=bf16, of_
     found |= dict(o=found["o"] + (np.nan_to_num(plain) * kind.eps / 2 + lost) / f32.eps / sums)
     more = max(1, of_scores / f32.eps / sums)
     return {name: size * more for name, size in found.items()}
+
+
+LEAST = 2.0 ** -25                               # half the least number of f16
+
+
+def with_rounded_gradients(op, arrays, scalars, results) -> dict:
+    """The op's, and weights and gradients of scores, which are rounded before they meet the others, and where
+    heads are long before the one is made of the other."""
+    found = op.magnitude(arrays, scalars, results)
+    q, k, v = (arrays[name] for name in "qkv")
+    terms = q.shape[3] + v.shape[3] + max(k.shape[3], q.shape[1] * q.shape[2])
+    made = op.off(arrays, scalars, _rounded)
+    roundings = 8 + 2 * sqrt(terms)                              # of f32, as allowed
+    return found | {name: found[name] + made[name] / f32.eps / roundings for name in made}
+
+
+def _rounded(p, ds) -> tuple:
+    """How far weights and gradients of scores are off, by their type or because they are small."""
+    half = lambda x: np.where(x != 0, np.maximum(np.abs(x) * bf16.eps / 2, LEAST), 0.0)
+    slope = np.abs(np.divide(ds, p, out=np.zeros_like(ds), where=p != 0))
+    return half(p), half(ds) + slope * np.minimum(half(p), p)

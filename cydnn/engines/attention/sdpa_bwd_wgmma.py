@@ -2,13 +2,10 @@
 order."""
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import ceil
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from ... import fusion
-from ...dtypes import bf16, f32
 from ...graph import core
 from ...kernels.expressions import ceil_div
 from ...ops import SdpaBwd
@@ -16,6 +13,7 @@ from ...steps import Launch
 from ..cast import number_as
 from ..engine import Engine, moved_us, no_elements, no_variant, numbers, together, wrong_device
 from ..tile.line import line_of
+from .rounded import with_rounded_gradients
 from .sdpa_bwd_any import of_sinks, sum_sinks
 from .sdpa_fwd_any import seen
 from .sdpa_fwd_wgmma import KEPT, LONGEST, STORED_ROWS, bounds, head_map, moves, unreadable
@@ -35,10 +33,9 @@ class Sizes(NamedTuple):
 
 
 SIZES = (Sizes(64, 128, 96, 2550, 192, 64, 2100), Sizes(128, 128, 64, 3000, 128, 64, 2120),
-         Sizes(256, 64, 64, 2700, 128, 48, 2900))
+         Sizes(256, 64, 48, 3400, 128, 48, 4700))
 AROUND, SHORT = 6000, 32                         # clocks of a tile beside its steps; steps of a short one
 ALL = 1 << 29                                    # keys on a side of the diagonal: more than there are
-LEAST = 2.0 ** -25                               # half the least number of f16
 TYPED = "q k v o do dq dk dv".split()
 READ = dict(q="q", k="k", v="v", o="do")         # parameters of the kernels
 
@@ -56,13 +53,6 @@ class OwnTiles(NamedTuple):
     def us(self, dev) -> float:
         rounds = ceil(self.tiles / dev.sms)
         return rounds * (ceil(self.steps) * self.clocks + AROUND) / dev.clock_mhz
-
-
-def rounded(p, ds) -> tuple:
-    """How far weights and gradients of scores are off, by their type or because they are small."""
-    half = lambda x: np.where(x != 0, np.maximum(np.abs(x) * bf16.eps / 2, LEAST), 0.0)
-    slope = np.abs(np.divide(ds, p, out=np.zeros_like(ds), where=p != 0))
-    return half(p), half(ds) + slope * np.minimum(half(p), p)
 
 
 class SdpaBwdWgmma(Engine):
@@ -139,14 +129,7 @@ class SdpaBwdWgmma(Engine):
     # ---- How far its results may be off ----
 
     def magnitude(self, op, arrays, scalars, results):
-        """The op's, and weights and gradients of scores, which are rounded to 16 bits before they meet the
-        others, and where heads are long before the one is made of the other."""
-        found = op.magnitude(arrays, scalars, results)
-        q, k, v = (arrays[name] for name in "qkv")
-        terms = q.shape[3] + v.shape[3] + max(k.shape[3], q.shape[1] * q.shape[2])
-        made = op.off(arrays, scalars, rounded)
-        roundings = 8 + 2 * sqrt(terms)                              # of f32, as allowed
-        return found | {name: found[name] + made[name] / f32.eps / roundings for name in made}
+        return with_rounded_gradients(op, arrays, scalars, results)
 
     # ---- Its launches ----
 

@@ -163,8 +163,9 @@ class SdpaBwd(Attended, reads="q k v o do stats len_q? len_kv? sink? extras?*",
     def off(self, arrays, scalars, error) -> dict:
         """How far gradients are off where p, and ds before its scale, are as far off as ``error(p, ds)``."""
         given, scale = {n: arrays.get(n) for n in self.reads if n != "sink"}, scalars.get("scale", 1.0)
-        q, k, do, p, ds, _, heads_v = self._weighed(**given, scale=scale)
-        off_p, off_ds = error(p, ds / scale if scale else ds)
+        draw = scalars.get("seed", 0), scalars.get("offset", 0)
+        q, k, do, p, ds, _, heads_v = self._weighed(**given, scale=scale, draw=draw)
+        off_p, off_ds = error(np.abs(p), ds / scale if scale else ds)
         return self._sums(*map(np.abs, (q, k, do)), off_p, abs(scale) * off_ds, None, heads_v, None)
 
     def inner_error(self, arrays, scalars, descs):
