@@ -1,15 +1,15 @@
 // Attention's gradients on tensor cores by mma.sync (sm_80): what sdpa_bwd_mma_*.cu share.
 //
-//   SdpaBwdMma<f16, Depth>       sizes: a block owns 64 queries (or keys), 16 a warp, and goes through the keys
-//                                (or queries) that they see (or are seen by)
+//   SdpaBwdMma<f16, Depth>       sizes: a block owns 64 queries (or keys), 16 a warp, and goes through the
+//                                keys (or queries) that they see (or are seen by)
 //   SdpaBwdSide<Type>            rows of one head of a batch, in memory
 //   bring<Tile, Rows>(…)         the block: such rows to shared memory, by cp.async
 //   multiply<Tile>, add<Tile>    a warp: the products of own rows with those of a step, and with their sum
 //   put<Tile>(…)                 a warp: its rows of a gradient to memory
 //   kept_of_keys, kept_of_queries    a warp: which of its weights dropout keeps
 //
-// Shared memory: own rows a (q, or k) and b (do, or v), then stages of x (k, or q) and y (v, or do). A row has
-// Depth elements, chunk c of row r at place c ^ (r & 7) (tile/mma.cuh).
+// Shared memory: own rows a (q, or k) and b (do, or v), then stages of x (k, or q) and y (v, or do). A row
+// has Depth elements, chunk c of row r at place c ^ (r & 7) (tile/mma.cuh).
 #pragma once
 #include "any_bwd.cuh"
 #include "fwd_mma_sums.cuh"
@@ -46,20 +46,24 @@ DEVICE SdpaBwdSide<Type> side_of(Type* data, const int* begins, int is_wide, int
 // `Rows` rows from `first` on to `to`; those from `end` on are 0.
 template <class Tile, int Rows, class Type>
 DEVICE void bring(const SdpaBwdSide<Type>& x, int first, int end, unsigned to) {
-    constexpr int chunks = Tile::depth / 8;
-    const bool is_aligned = (x.in.begin & 7) == 0;
-#pragma unroll 2
-    for (int i = threadIdx.x; i < Rows * chunks; i += 128) {
-        const int r = i / chunks, c = i % chunks * 8;
-        const i64 off = x.at(first + r, c);
-        const int count = first + r < end ? x.count(off, c) : 0;
-        const unsigned place = to + swizzled(r, i % chunks, Tile::line);
-        if (is_aligned) cp_async<16>(place, x.data + (count > 0 ? off : 0), 2 * count);
-        else NO_UNROLL for (int n = 0; n < 8; ++n) {                 // a batch that begins anywhere
-            const auto* const halves = reinterpret_cast<const unsigned short*>(x.data);
-            const unsigned short word = n < count ? halves[off + n] : 0;
-            asm volatile("st.shared.u16 [%0], %1;" :: "r"(place + 2 * n), "h"(word) : "memory");
+    constexpr int chunks = Tile::depth / 8, at_once = 128 / chunks;
+    const int chunk = threadIdx.x % chunks, row = threadIdx.x / chunks;
+    i64 off = x.at(first + row, chunk * 8);
+    if (x.in.begin & 7) {                                            // a batch that begins anywhere
+        const auto* const halves = reinterpret_cast<const unsigned short*>(x.data);
+        NO_UNROLL for (int r = row; r < Rows; r += at_once, off += at_once * x.step) {
+            const int count = first + r < end ? x.count(off, chunk * 8) : 0;
+            const unsigned place = to + swizzled(r, chunk, Tile::line);
+            NO_UNROLL for (int n = 0; n < 8; ++n) {
+                const unsigned short word = n < count ? halves[off + n] : 0;
+                asm volatile("st.shared.u16 [%0], %1;" :: "r"(place + 2 * n), "h"(word) : "memory");
+            }
         }
+        return;
+    }
+    UNROLL for (int r = 0; r < Rows; r += at_once, off += at_once * x.step) {
+        const int count = first + row + r < end ? x.count(off, chunk * 8) : 0;
+        cp_async<16>(to + swizzled(row + r, chunk, Tile::line), x.data + (count > 0 ? off : 0), 2 * count);
     }
 }
 

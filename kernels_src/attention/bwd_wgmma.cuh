@@ -30,8 +30,8 @@ template <class Elem, int Depth, int Rows, int Steps> struct SdpaBwdTile {
     static constexpr int room =
         (225 * 1024 - slots * 2 * own_bytes - lent_bytes) / (2 * step_bytes + 8 * Steps);
     static constexpr int stages = room < 4 ? room : 4;
-    // A sum of a step is asked for beside the scores of the next one; three warpgroups do as well without, and
-    // with two stages the next one would come too late.
+    // A sum of a step is asked for beside the scores of the next one; three warpgroups do as well without,
+    // and with two stages the next one would come too late.
     static constexpr bool is_late = groups < 3 && stages > 2;
     static_assert(stages >= 2 && Steps % 16 == 0);
 };
@@ -118,7 +118,8 @@ template <class Tile> struct SdpaBwdShared {
             barrier_init(barriers->empty + i, 4 * Tile::groups);
         }
         barrier_init(&barriers->raw, 1);
-        UNROLL for (int i = 0; i < 2; ++i) barrier_init(barriers->lent + i, 4), barrier_init(barriers->taken + i, 4);
+        UNROLL for (int i = 0; i < 2; ++i)
+            barrier_init(barriers->lent + i, 4), barrier_init(barriers->taken + i, 4);
         barriers_begin();
     }
     // A warp: rows of a step from `left` on become 0, as 0 times what lies there may be NaN.
@@ -264,7 +265,7 @@ template <class Tile> struct SdpaBwdSums {
                     if (i / 4 * 8 + n < first || i / 4 * 8 + n >= end) s[i + n] = none;
         }
     }
-    // What was summed for rows that are not there may be no number. left: rows from the thread's first one on.
+    // What was summed for rows that are not there may be no number. left: rows from the thread's first on.
     static DEVICE void drop(Sums& sums, int left) {
         UNROLL for (int i = 0; i < Tile::depth / 2; ++i) sums[i] = i / 2 % 2 * 8 < left ? sums[i] : 0;
     }

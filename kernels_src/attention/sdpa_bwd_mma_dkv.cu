@@ -1,8 +1,8 @@
 /*@kernel
 name    = "sdpa_bwd_mma_dkv_{T}_{D}_{DK}{DV}"
-about   = """The gradients of attention's keys and values, or one of them, on tensor cores (mma.sync, cp.async, \
-             f32 sums), heads of up to D elements; bounds, lengths, dropout; heads that share keys are summed in \
-             order; spliced code changes scores, weights and their gradients."""
+about   = """The gradients of attention's keys and values, or one of them, on tensor cores (mma.sync, \
+             cp.async, f32 sums), heads of up to D elements; bounds, lengths, dropout; heads that share keys \
+             are summed in order; spliced code changes scores, weights and their gradients."""
 T       = ["f16", "bf16"]
 D       = [64, 128, 256]
 DK      = [0, 1]
@@ -28,10 +28,12 @@ marks   = ["row", "score", "weight", "dscore"]
 problems = [
     """sdpa_bwd q=2x2x150x{D - 8}:{T} k=2x1x{D - 8}x70:{T}@{70 * (D - 8)},{70 * (D - 8)},1,{D - 8} \
        v=2x1x70x{D - 24}:{T} o=2x2x150x{D - 24}:{T} do=2x2x150x{D - 24}:{T} stats=2x2x150x1:f32 \
-       extras=1x2x150x70:{T}+1x2x150x1:f32 drop=0.25 keep=mul(e1,#0.5) right=0 diagonal=bottom_right left=100 \
+       extras=1x2x150x70:{T}+1x2x150x1:f32 drop=0.25 keep=mul(e1,#0.5) right=0 diagonal=bottom_right \
+       left=100 \
        score=mul(s,#0.1);add(n0,e0);tanh_fwd(n1);add(n2,e1)""",
-    """sdpa_bwd q=2x2x90x{D}:{T} k=2x2x{D}x70:{T}@{140 * D},{70 * D},1,{D} v=2x{2 if D == 64 else 1}x70x{D}:{T} \
-       o=2x2x90x{D}:{T} do=2x2x90x{D}:{T} stats=2x2x90x1:f32 len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 drop=0.5"""]
+    """sdpa_bwd q=2x2x90x{D}:{T} k=2x2x{D}x70:{T}@{140 * D},{70 * D},1,{D} \
+       v=2x{2 if D == 64 else 1}x70x{D}:{T} o=2x2x90x{D}:{T} do=2x2x90x{D}:{T} stats=2x2x90x1:f32 \
+       len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 drop=0.5"""]
 @*/
 // A block owns 64 keys of a head, which `span` heads of q read, and goes through the queries that see them.
 // logs, dots: of sdpa_bwd_mma_dq.cu. DK, DV: what is made; where other heads share keys than values, one.
@@ -57,13 +59,15 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
 
     const int last = min(key0 + Tile::own, band.n_kv) - 1;
     const int begin = band.first_row(key0) / Tile::steps * Tile::steps;
-    const int stop = last < key0 ? 0 : band.end_row(last), count = max(0, ceil_div(stop - begin, Tile::steps));
+    const int stop = last < key0 ? 0 : band.end_row(last);
+    const int count = max(0, ceil_div(stop - begin, Tile::steps));
     const auto load = [&](int n, int stage) {                        // of all heads' steps the n-th
         const int head = head0 + n / count, row0 = begin + n % count * Tile::steps;
         const unsigned x = ring + stage * 2 * Tile::step_bytes;
-        bring<Tile, Tile::steps>(side_of(q, q_at, wide >> 0 & 1, batch, q_steps, head, d_qk), row0, band.n_q, x);
-        bring<Tile, Tile::steps>(side_of(d_o, do_at, wide >> 3 & 1, batch, do_steps, head, d_v), row0, band.n_q,
-                                 x + Tile::step_bytes);
+        const auto q_side = side_of(q, q_at, wide & 1, batch, q_steps, head, d_qk);
+        const auto do_side = side_of(d_o, do_at, wide >> 3 & 1, batch, do_steps, head, d_v);
+        bring<Tile, Tile::steps>(q_side, row0, band.n_q, x);
+        bring<Tile, Tile::steps>(do_side, row0, band.n_q, x + Tile::step_bytes);
     };
     const SdpaKept kept(seed, offset, {upper, lower}, heads, s_q, s_kv, drops);
     const float by = scale.load(), power = by * 1.4426950408889634f;
@@ -81,8 +85,10 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (head / per_k != at_k || head / per_v != at_v) {
             __syncthreads();
             at_k = head / per_k, at_v = head / per_v;
-            bring<Tile, Tile::own>(side_of(k, k_at, wide >> 1 & 1, batch, k_steps, at_k, d_qk), key0, band.n_kv, a);
-            bring<Tile, Tile::own>(side_of(v, v_at, wide >> 2 & 1, batch, v_steps, at_v, d_v), key0, band.n_kv, b);
+            const auto k_side = side_of(k, k_at, wide >> 1 & 1, batch, k_steps, at_k, d_qk);
+            const auto v_side = side_of(v, v_at, wide >> 2 & 1, batch, v_steps, at_v, d_v);
+            bring<Tile, Tile::own>(k_side, key0, band.n_kv, a);
+            bring<Tile, Tile::own>(v_side, key0, band.n_kv, b);
             cp_async_commit();
         }
         cp_async_wait<0>();
@@ -90,20 +96,24 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (n + 1 < span * count) load(n + 1, n + 1 & 1);
         cp_async_commit();
         const unsigned x = ring + (n & 1) * 2 * Tile::step_bytes;
+        const i64 values = (i64(batch) * heads + head) * s_q;
+        float log[Tile::steps / 8][2], dot[Tile::steps / 8][2];
+        UNROLL for (int j = 0; j < Tile::steps / 8; ++j) UNROLL for (int e = 0; e < 2; ++e) {
+            const i64 at = values + min(row0 + j * 8 + lane % 4 * 2 + e, s_q - 1);
+            log[j][e] = logs[at], dot[j][e] = dots[at];
+        }
         typename Tile::Square s, d = {};
         typename Tile::Words words;
         multiply<Tile>(s, a + warp * 16 * Tile::line, x);
         if (DK) multiply<Tile>(d, b + warp * 16 * Tile::line, x + Tile::step_bytes);
         const unsigned mask = drops ? kept_of_queries<Tile>(kept, batch, head, row0, mine) : 0;
-        const i64 values = (i64(batch) * heads + head) * s_q;
         UNROLL for (int j = 0; j < Tile::steps / 8; ++j) UNROLL for (int e = 0; e < 2; ++e) {
             const int row = row0 + j * 8 + lane % 4 * 2 + e, query = min(row, s_q - 1);
-            const float log = logs[values + query], dot = dots[values + query];
             fuse_row<0>(batch, head, query);
             UNROLL for (int h = 0; h < 2; ++h) {
                 const int i = 2 * h + e, key = min(mine + lane / 4 + 8 * h, s_kv - 1);
                 SdpaBwdElement found;
-                found.make<0>(s[j][i], d[j][i], log, dot, power,
+                found.make<0>(s[j][i], d[j][i], log[j][e], dot[j][e], power,
                               drops ? mask >> 4 * j + i & 1 ? factor : 0 : 1, row >= first[h] && row < end[h],
                               batch, head, query, key);
                 s[j][i] = found.weight, d[j][i] = found.gradient;
@@ -113,6 +123,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (DK) pack<T>(words, d), add<Tile>(to_k, words, x);
     }
     unsigned char* const own = memory + warp * 16 * Tile::line;
-    if (DK) put<Tile>(to_k, by, own, side_of(dk, dk_at, wide >> 4 & 1, batch, dk_steps, unit, d_qk), mine, band.n_kv, s_kv);
-    if (DV) put<Tile>(to_v, 1, own, side_of(dv, dv_at, wide >> 5 & 1, batch, dv_steps, unit, d_v), mine, band.n_kv, s_kv);
+    const auto dk_side = side_of(dk, dk_at, wide >> 4 & 1, batch, dk_steps, unit, d_qk);
+    const auto dv_side = side_of(dv, dv_at, wide >> 5 & 1, batch, dv_steps, unit, d_v);
+    if (DK) put<Tile>(to_k, by, own, dk_side, mine, band.n_kv, s_kv);
+    if (DV) put<Tile>(to_v, 1, own, dv_side, mine, band.n_kv, s_kv);
 }

@@ -1,8 +1,8 @@
 /*@kernel
 name    = "sdpa_bwd_mma_dq_{T}_{D}"
-about   = """The gradient of attention's queries on tensor cores (mma.sync, cp.async, f32 sums), heads of up to \
-             D elements, and what its keys and values need of each query; bounds, lengths, dropout; spliced code \
-             changes scores, weights and their gradients."""
+about   = """The gradient of attention's queries on tensor cores (mma.sync, cp.async, f32 sums), heads of up \
+             to D elements, and what its keys and values need of each query; bounds, lengths, dropout; \
+             spliced code changes scores, weights and their gradients."""
 T       = ["f16", "bf16"]
 D       = [64, 128, 256]
 targets = ["sm_80"]
@@ -42,9 +42,8 @@ template <class Tile> DEVICE float dot_of(const unsigned char* x, const unsigned
     using Line = Vec<typename Tile::Type, 8>;
     const int row = threadIdx.x % 32 / 2;
     float sum = 0;
-#pragma unroll 2
-    for (int c = threadIdx.x % 2; c < Tile::depth / 8; c += 2) {
-        const unsigned at = swizzled(row, c, Tile::line);
+    UNROLL for (int c = 0; c < Tile::depth / 8; c += 2) {
+        const unsigned at = swizzled(row, c + threadIdx.x % 2, Tile::line);
         const Line a = Line::load(reinterpret_cast<const typename Tile::Type*>(x + at));
         const Line b = Line::load(reinterpret_cast<const typename Tile::Type*>(y + at));
         UNROLL for (int n = 0; n < 8; ++n) sum = fmaf(to_acc<float>(a[n]), to_acc<float>(b[n]), sum);
@@ -139,5 +138,6 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         pack<T>(ds, s);
         add<Tile>(sums, ds, x);
     }
-    put<Tile>(sums, by, own, side_of(dq, dq_at, wide >> 5 & 1, batch, dq_steps, head, d_qk), mine, band.n_q, s_q);
+    const auto dq_side = side_of(dq, dq_at, wide >> 5 & 1, batch, dq_steps, head, d_qk);
+    put<Tile>(sums, by, own, dq_side, mine, band.n_q, s_q);
 }

@@ -1,8 +1,8 @@
 /*@kernel
 name    = "sdpa_bwd_wgmma_dkv_pair_{T}_{DEPTH}_{ROWS}x{STEPS}"
 about   = """The gradients of attention's keys and values on Hopper's tensor cores (TMA, wgmma, f32 sums), \
-             heads of up to DEPTH elements, a warpgroup for each of the two; bounds, lengths; heads that share \
-             keys are summed in order."""
+             heads of up to DEPTH elements, a warpgroup for each of the two; bounds, lengths; heads that \
+             share keys are summed in order."""
 T       = ["f16", "bf16"]
 DEPTH   = [256]
 ROWS    = [64]

@@ -5,10 +5,9 @@ about   = """The gradient of attention's queries on Hopper's tensor cores (TMA, 
 T       = ["f16", "bf16"]
 DEPTH   = [64, 128, 256]
 ROWS    = [128, 192]
-STEPS   = [32, 48, 64]
+STEPS   = [48, 64]
 when    = ["""(DEPTH, ROWS, STEPS) == (64, 192, 64) or (DEPTH, ROWS, STEPS) == (128, 128, 64) or \
-              (DEPTH, ROWS, STEPS) == (256, 128, 48) or \
-              (DEPTH, ROWS, STEPS) == (256, 128, 32)"""]
+              (DEPTH, ROWS, STEPS) == (256, 128, 48)"""]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap q", "const CUtensorMap o", "const CUtensorMap k", "const CUtensorMap v",
            "const CUtensorMap dq", "const float* logs", "const float* dots", "const int* len_q",
@@ -46,7 +45,8 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
     const __grid_constant__ CUtensorMap dq, const float* logs, const float* dots, const int* len_q,
     const int* len_kv, i64 len_q_step, i64 len_kv_step, Number<float> scale, int batches, int heads,
-    int per_kv, int s_q, int s_kv, int left, int right, int from_end, int section, Array<int, 2> q_moves, Array<int, 2> o_moves, Array<int, 2> k_moves, Array<int, 2> v_moves) {
+    int per_kv, int s_q, int s_kv, int left, int right, int from_end, int section,
+    Array<int, 2> q_moves, Array<int, 2> o_moves, Array<int, 2> k_moves, Array<int, 2> v_moves) {
     using Tile = SdpaBwdTile<T, DEPTH, ROWS, STEPS>;
     extern __shared__ unsigned char memory[];
     const SdpaBwdShared<Tile> shared(memory);

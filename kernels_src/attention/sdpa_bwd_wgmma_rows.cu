@@ -12,8 +12,8 @@ grid    = ["ceil_div(s_q, 32) * batches * heads", 1, 1]
 needs   = ["1 <= s_q <= 268435456", "d_v % 8 == 0", "8 <= d_v <= 256",
            "ceil_div(s_q, 32) * batches * heads < 2147483648"]
 problems = [
-    """sdpa_bwd q=1x2x35x8:{T} k=1x1x8x16:{T}@128,128,1,8 v=1x1x16x200:{T} o=1x2x35x200:{T} do=1x2x35x200:{T} \
-       stats=1x2x35x1:f32 len_q=1x1x1x1:i32"""]
+    """sdpa_bwd q=1x2x35x8:{T} k=1x1x8x16:{T}@128,128,1,8 v=1x1x16x200:{T} o=1x2x35x200:{T} \
+       do=1x2x35x200:{T} stats=1x2x35x1:f32 len_q=1x1x1x1:i32"""]
 @*/
 // 8 threads have a query, each 8 elements of it in each quarter. A query that sees no key, or lies beyond the
 // length of its batch, has weights of 0: its logs are infinite.

@@ -1,5 +1,5 @@
-"""Attention's gradients on tensor cores from sm_80 on, on the interpreter and a GPU: random problems, batches that
-begin anywhere, what lies beyond a length, and where it is chosen."""
+"""Attention's gradients on tensor cores from sm_80 on, on the interpreter and a GPU: random problems, batches
+that begin anywhere, and where it is chosen."""
 from __future__ import annotations
 
 import random
@@ -53,7 +53,8 @@ def scored(rng, kind, space) -> dict:
     some = lambda: "x".join(str(rng.choice([1, n])) for n in space)
     count = max(1 + ("e1" in score) if "e0" in score else 0, bool(keep))
     found = {name: rows for name, rows in dict(score=score, keep=keep).items() if rows}
-    found |= dict(extras="+".join(f"{some()}:{rng.choice(['f32', kind])}" for _ in range(count))) if count else {}
+    extra = lambda: f"{some()}:{rng.choice(['f32', kind])}"
+    found |= dict(extras="+".join(extra() for _ in range(count))) if count else {}
     return found | (dict(dbias=f"{some()}:f32", dbias_of=0) if "e0" in score and rng.random() < 0.5 else {})
 
 
@@ -119,7 +120,8 @@ def test_batches_that_begin_anywhere(start):
 # ---- Where it is chosen ----
 
 @pytest.mark.parametrize("device, more", [
-    ("h200", "drop=0.1"), ("h200", "extras=1x1x1x4096:f32 score=add(s,e0)"), ("a100", ""), ("a100", "right=0")])
+    ("h200", "drop=0.1"), ("h200", "extras=1x1x1x4096:f32 score=add(s,e0)"), ("a100", ""),
+    ("a100", "right=0")])
 def test_it_is_chosen_and_keeps_two_numbers_a_query(device, more):
     text = LARGE.format(h=32, d=128, each=4096 * 128, all=8 * 4096 * 128, more=more)
     found = best(graph_of(Problem.parse(text)), KNOWN[device])

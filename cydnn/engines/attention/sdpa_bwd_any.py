@@ -180,8 +180,8 @@ def launch(p, name, args, extra, of="s") -> Launch:
 
 
 def arguments(p, dots, steps) -> dict:
-    """What the kernels have in common; ``steps`` get what brings numbers into their types. ``dots``: of each query
-    the sum of do * o, in the type of arithmetic."""
+    """What the kernels have in common; ``steps`` get what brings numbers into their types.
+    ``dots``: of each query the sum of do * o, in the type of arithmetic."""
     (_, heads, s_q, d_qk), length = p.q.dims, lambda d: d.strides[0] if d is not None else 0
     return dict(len_q=p.ptr("len_q"), len_kv=p.ptr("len_kv"), len_q_step=length(p.len_q),
                 len_kv_step=length(p.len_kv), dots=dots, heads=heads, per_k=heads // p.k.dims[1] or 1,

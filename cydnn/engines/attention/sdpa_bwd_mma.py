@@ -11,18 +11,17 @@ from ...ops import SdpaBwd
 from ...steps import Launch
 from ..cast import number_as
 from ..engine import Engine, moved_us, no_elements, no_variant, numbers, wrong_device
-from ..tile.line import CHUNK_BYTES
 from .dropped import drawn
 from .rounded import with_rounded_gradients
 from .sdpa_bwd_any import arguments, gradients, of_sinks, sum_biases, sum_sinks
 from .sdpa_fwd_any import begins, seen, wrongly_ragged
+from .sdpa_fwd_mma import CHUNK, LONGEST, MOST_BLOCKS, unaligned
 
-LONGEST, MOST_BLOCKS = 1 << 28, 1 << 31
-CHUNK = CHUNK_BYTES // 2                         # elements
 OWN, DEPTHS = 64, (64, 128, 256)                 # rows of a block; of the kernels
 TYPED = "q k v o do dq dk dv".split()
 RAGGED = (*TYPED, "stats")
-RATE, DRAWN = 0.3, 0.6                           # of the tensor cores; clocks of a weight that is drawn
+INNERMOST = dict.fromkeys(TYPED, 3) | dict(k=2, dk=2)               # the dim of a head's elements
+RATE, DRAWN = 0.22, 0.2                          # of the tensor cores; clocks of a weight that is drawn
 
 
 class SdpaBwdMma(Engine):
@@ -31,14 +30,14 @@ class SdpaBwdMma(Engine):
     Spliced code changes scores, weights and their gradients."""
     index = 432
     takes = core(SdpaBwd)
-    understands = numbers("f32") | {"ragged", SdpaBwd.special["drop"], SdpaBwd.special["keep"]}
+    understands = numbers("f32", "i64") | {"ragged", SdpaBwd.special["drop"], SdpaBwd.special["keep"]}
     notes = ("deterministic", "tensor_core")
     source: ClassVar[str] = "attention/sdpa_bwd_mma_dq.cu"
 
     def refuse(self, p, dev):
         wrong = [*wrong_device(dev, 80), *no_variant(p, self.source, *TYPED), *self._wrong(p),
                  *no_elements({name: p.operands[name] for name in TYPED})]
-        yield from wrong or (*self._wrong_memory(p), *wrongly_ragged(p, RAGGED),
+        yield from wrong or (*unaligned(p, INNERMOST), *wrongly_ragged(p, RAGGED),
                              *fusion.reasons(*self._fuse(p).values(), *of_sinks(p).values()))
 
     @staticmethod
@@ -56,21 +55,6 @@ class SdpaBwdMma(Engine):
         blocks = ceil_div(max(p.q.dims[2], p.v.dims[2]), OWN) * p.q.dims[0] * p.q.dims[1]
         if blocks >= MOST_BLOCKS:
             yield f"needs fewer than 2^31 blocks; got {blocks}"
-
-    @staticmethod
-    def _wrong_memory(p):
-        """Why lines of 16 bytes cannot be read or written where an operand lies."""
-        for name in TYPED:
-            tensor, axis = p.operands[name], 2 if name in ("k", "dk") else 3
-            first = int(tensor.ragged is not None)               # its batches begin anywhere
-            others = [s for a, (s, n) in enumerate(zip(tensor.strides, tensor.dims))
-                      if a >= first and a != axis and n > 1]
-            if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
-                yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
-            elif tensor.alignment < CHUNK_BYTES:
-                yield f"{name} must be aligned to {CHUNK_BYTES} bytes; got {tensor.alignment}"
-            elif any(s % CHUNK for s in others):
-                yield f"{name}: strides must be multiples of {CHUNK_BYTES} bytes; got {tensor.strides}"
 
     # ---- What is spliced ----
 

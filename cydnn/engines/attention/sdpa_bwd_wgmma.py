@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
 
 
 SIZES = (Sizes(64, 128, 96, 2550, 192, 64, 2100), Sizes(128, 128, 64, 3000, 128, 64, 2120),
-         Sizes(256, 64, 48, 3400, 128, 48, 4700))
+         Sizes(256, 64, 48, 2660, 128, 48, 3190))
 AROUND, SHORT = 6000, 32                         # clocks of a tile beside its steps; steps of a short one
 ALL = 1 << 29                                    # keys on a side of the diagonal: more than there are
 TYPED = "q k v o do dq dk dv".split()

@@ -38,6 +38,21 @@ SIZES = (MmaSize(64, 16, 64, 1500, 2), MmaSize(64, 64, 64, 4400, 3), MmaSize(128
          MmaSize(128, 64, 64, 4600, 2), MmaSize(256, 16, 32, 3100, 3), MmaSize(256, 64, 32, 5400, 2))
 
 
+def unaligned(p, axes):
+    """Why lines of 16 bytes cannot be read or written where operands lie. ``axes``: of a head's elements."""
+    for name, axis in axes.items():
+        tensor = p.operands[name]
+        first = int(tensor.ragged is not None)                   # its batches begin anywhere
+        others = [s for a, (s, n) in enumerate(zip(tensor.strides, tensor.dims))
+                  if a >= first and a != axis and n > 1]
+        if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
+            yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
+        elif tensor.alignment < CHUNK_BYTES:
+            yield f"{name} must be aligned to {CHUNK_BYTES} bytes; got {tensor.alignment}"
+        elif any(s % CHUNK for s in others):
+            yield f"{name}: strides must be multiples of {CHUNK_BYTES} bytes; got {tensor.strides}"
+
+
 class SdpaFwdMma(Engine):
     """Queries of the heads that share keys are the rows of a tile. Blocks take parts of the keys that a tile
     sees; a second launch adds their sums up in order. Lengths and pages are read by the device."""
@@ -51,7 +66,7 @@ class SdpaFwdMma(Engine):
     def refuse(self, p, dev):
         wrong = [*wrong_device(dev, 80), *no_variant(p, self.source, "q", "k", "v", "o"), *self._wrong(p),
                  *no_elements({name: p.operands[name] for name in "qkvo"})]
-        yield from wrong or (*self._wrong_memory(p), *self._wrong_options(p))
+        yield from wrong or (*unaligned(p, INNERMOST), *self._wrong_options(p))
 
     def _wrong(self, p):
         if p.op.math != "f32":
@@ -68,21 +83,6 @@ class SdpaFwdMma(Engine):
         blocks = ceil_div(rows(p), SIZES[0].rows) * self._units(p) * MOST_SPLITS
         if blocks >= MOST_BLOCKS:
             yield f"needs fewer than 2^31 blocks; got {blocks}"
-
-    @staticmethod
-    def _wrong_memory(p):
-        """Why lines of 16 bytes cannot be read or written where an operand lies."""
-        for name in "qkvo":
-            tensor, axis = p.operands[name], INNERMOST[name]
-            first = int(tensor.ragged is not None)               # its batches begin anywhere
-            others = [s for a, (s, n) in enumerate(zip(tensor.strides, tensor.dims))
-                      if a >= first and a != axis and n > 1]
-            if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
-                yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
-            elif tensor.alignment < CHUNK_BYTES:
-                yield f"{name} must be aligned to {CHUNK_BYTES} bytes; got {tensor.alignment}"
-            elif any(s % CHUNK for s in others):
-                yield f"{name}: strides must be multiples of {CHUNK_BYTES} bytes; got {tensor.strides}"
 
     @staticmethod
     def _wrong_options(p):
