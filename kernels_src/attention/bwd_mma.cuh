@@ -6,13 +6,13 @@
 //   bring<Tile, Rows>(…)         the block: such rows to shared memory, by cp.async
 //   multiply<Tile>, add<Tile>    a warp: the products of own rows with those of a step, and with their sum
 //   put<Tile>(…)                 a warp: its rows of a gradient to memory
-//   kept_of_keys, kept_of_queries    a warp: which of its weights dropout keeps
 //
 // Shared memory: own rows a (q, or k) and b (do, or v), then stages of x (k, or q) and y (v, or do). A row
 // has Depth elements, chunk c of row r at place c ^ (r & 7) (tile/mma.cuh).
 #pragma once
 #include "any_bwd.cuh"
 #include "fwd_mma_sums.cuh"
+#include "kept.cuh"
 
 namespace cydnn {
 
@@ -126,54 +126,6 @@ DEVICE void put(const typename Tile::Sums& sums, float by, unsigned char* own,
         else UNROLL for (int n = 0; n < 8; ++n)
             if (n < count) to.data[off + n] = line[n];
     }
-}
-
-// ---- Dropout: bit 4 j + i says whether element i of block j of the warp's square is kept ----
-//
-// Eight keys of a query are an octet, which is drawn at once. Lanes that share octets draw one each for every
-// 16 of a step.
-
-struct SdpaKept {
-    Draw draw;
-    Threshold than;
-    int heads, s_q, octets;
-    DEVICE SdpaKept(const Number<i64>& seed, const Number<i64>& offset, Threshold than, int heads, int s_q,
-                    int s_kv, int is_on)
-        : draw{0, 0}, than(than), heads(heads), s_q(s_q), octets((s_kv + 7) / 8) {
-        if (is_on) draw = {(unsigned long long)seed.load(), (unsigned long long)offset.load()};
-    }
-    DEVICE unsigned of(int batch, int head, int query, int octet) const {
-        return draw.kept(((i64(batch) * heads + head) * s_q + query) * octets + octet, than).bits();
-    }
-};
-// Own rows are queries, from `query` on; keys from `key` on.
-template <class Tile>
-DEVICE unsigned kept_of_keys(const SdpaKept& kept, int batch, int head, int query, int key) {
-    const int lane = threadIdx.x % 32, own = query + lane / 4 + lane % 4 / 2 * 8;
-    unsigned mask = 0;
-    NO_UNROLL for (int n = 0; n < Tile::steps / 16; ++n) {
-        const unsigned bits = kept.of(batch, head, own, key / 8 + 2 * n + lane % 2);
-        UNROLL for (int m = 0; m < 4; ++m) {
-            const unsigned two = __shfl_sync(~0u, bits, (lane & 28) + m) >> lane % 4 * 2 & 3;
-            mask |= two << 8 * n + m % 2 * 4 + m / 2 * 2;
-        }
-    }
-    return mask;
-}
-// Own rows are keys.
-template <class Tile>
-DEVICE unsigned kept_of_queries(const SdpaKept& kept, int batch, int head, int query, int key) {
-    const int lane = threadIdx.x % 32, which = lane / 4;
-    unsigned mask = 0;
-    NO_UNROLL for (int n = 0; n < Tile::steps / 16; ++n) {
-        const int other = query + 16 * n + which % 2 * 8 + lane % 4 * 2 + which / 2 % 2;
-        const unsigned bits = kept.of(batch, head, other, key / 8 + which / 4);
-        UNROLL for (int m = 0; m < 8; ++m) {
-            const unsigned one = __shfl_sync(~0u, bits, 4 * m + lane % 4) >> lane / 4 & 1;
-            mask |= one << 8 * n + m % 2 * 4 + m / 4 * 2 + m / 2 % 2;
-        }
-    }
-    return mask;
 }
 
 // What an element of the square becomes: its weight, times what is kept of it, and the gradient of its score.

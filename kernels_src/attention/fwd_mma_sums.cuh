@@ -78,6 +78,11 @@ template <class Tile> struct SdpaMmaSums {
         UNROLL for (int j = 0; j < depth / 8; ++j)
             UNROLL for (int i = 0; i < 4; ++i) o[j][i] *= shrink[i / 2];
     }
+    // Weights that dropout drops, behind their totals.
+    DEVICE void drop(unsigned kept) {
+        UNROLL for (int j = 0; j < keys / 8; ++j)
+            UNROLL for (int i = 0; i < 4; ++i) s[j][i] = kept >> 4 * j + i & 1 ? s[j][i] : 0;
+    }
     DEVICE void add_values(unsigned v) {
         const int lane = threadIdx.x % 32;
         const unsigned at = v + swizzled(lane % 16, lane / 16, Tile::line);
@@ -162,15 +167,17 @@ template <class Tile> struct SdpaQueries {
 };
 
 // Four neighbours of row r from column c on, divided by the row's total, and the logarithm of that, as a
-// power of two. `empty`: of a row without keys.
+// power of two. `empty`: of a row without keys; sink: a score without a key, as a power of two.
 template <class Tile>
-DEVICE float sums_of_teams(const unsigned char* memory, int r, int c, float empty, float (&found)[4]) {
+DEVICE float sums_of_teams(const unsigned char* memory, int r, int c, float empty, float sink,
+                           float (&found)[4]) {
     const float* const sums = reinterpret_cast<const float*>(memory);
     const float* const tops = sums + Tile::teams * Tile::rows * Tile::pitch;
     const float* const totals = tops + Tile::teams * Tile::rows;
-    float top = -INFINITY, total = 0;
+    float top = sink;
     UNROLL for (int n = 0; n < 4; ++n) found[n] = 0;
     UNROLL for (int t = 0; t < Tile::teams; ++t) top = fmaxf(top, tops[t * Tile::rows + r]);
+    float total = weight_of(sink - base_of(top));
     UNROLL for (int t = 0; t < Tile::teams; ++t) {
         const int row = t * Tile::rows + r;
         const float weight = weight_of(tops[row] - base_of(top));

@@ -121,14 +121,17 @@ template <class Tile> struct SdpaSums {
 
     // ---- The way out ----
 
-    // `o` divided by the totals, and the statistics. `empty`: o of a row that sees no key.
-    DEVICE void finish(float empty, float (&stats)[2]) {
+    // `o` divided by the totals, and the statistics. `empty`: o of a row that sees no key; sink: of the rows, a
+    // score without a key, as a power of two.
+    DEVICE void finish(float empty, const float (&sink)[2], float (&stats)[2]) {
         float by[2];
         UNROLL for (int h = 0; h < 2; ++h) {
             float sum = total[h];
             sum += __shfl_xor_sync(~0u, sum, 1), sum += __shfl_xor_sync(~0u, sum, 2);
-            by[h] = sum == 0 ? empty : __fdividef(1, sum);
-            stats[h] = sum == 0 ? -INFINITY : (top[h] + __log2f(sum)) * 0.6931471805599453f;
+            const float most = fmaxf(top[h], sink[h]), base = base_of(most), less = exp2_near(top[h] - base);
+            sum = sum * less + exp2_near(sink[h] - base);
+            by[h] = sum == 0 ? empty : __fdividef(less, sum);
+            stats[h] = sum == 0 ? -INFINITY : (most + __log2f(sum)) * 0.6931471805599453f;
         }
         UNROLL for (int i = 0; i < Tile::depth_v / 2; ++i) o[i] *= by[i / 2 % 2];
     }

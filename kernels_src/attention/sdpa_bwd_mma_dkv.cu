@@ -106,7 +106,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         typename Tile::Words words;
         multiply<Tile>(s, a + warp * 16 * Tile::line, x);
         if (DK) multiply<Tile>(d, b + warp * 16 * Tile::line, x + Tile::step_bytes);
-        const unsigned mask = drops ? kept_of_queries<Tile>(kept, batch, head, row0, mine) : 0;
+        const unsigned mask = drops ? kept_of_queries<Tile::steps>(kept, batch, head, row0, mine) : 0;
         UNROLL for (int j = 0; j < Tile::steps / 8; ++j) UNROLL for (int e = 0; e < 2; ++e) {
             const int row = row0 + j * 8 + lane % 4 * 2 + e, query = min(row, s_q - 1);
             fuse_row<0>(batch, head, query);

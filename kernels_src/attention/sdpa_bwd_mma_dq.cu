@@ -85,6 +85,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const float sum = dot_of<Tile>(own + Tile::own_bytes, own + 2 * Tile::own_bytes);
     const Batch stats_in(stats_at, wide >> 6 & 1, batch, stats_steps[0]);
     float log[2], dot[2];
+    const int own_rows[2] = {mine + lane / 4, mine + lane / 4 + 8};
     int query[2], first[2], end[2];
     UNROLL for (int h = 0; h < 2; ++h) {
         const int row = mine + lane / 4 + 8 * h;
@@ -125,7 +126,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         typename Tile::Words ds;
         multiply<Tile>(s, a + warp * 16 * Tile::line, x);
         multiply<Tile>(d, b + warp * 16 * Tile::line, x + Tile::step_bytes);
-        const unsigned mask = drops ? kept_of_keys<Tile>(kept, batch, head, mine, key0) : 0;
+        const unsigned mask = drops ? kept_of_keys<Tile::steps>(kept, batch, {head, head}, own_rows, key0) : 0;
         UNROLL for (int j = 0; j < Tile::steps / 8; ++j) each<4>([&](auto i) {
             constexpr int h = i / 2;
             const int key = key0 + j * 8 + lane % 4 * 2 + i % 2;

@@ -1,8 +1,8 @@
 /*@kernel
 name    = "sdpa_fwd_mma_{T}_{D}_{ROWS}"
 about   = """Attention on tensor cores (mma.sync, cp.async, f32 sums), heads of up to D elements, ROWS \
-             queries of heads that share keys; keys in parts, in pages; bounds, lengths; \
-             spliced code changes scores."""
+             queries of heads that share keys; keys in parts, in pages; bounds, lengths, sinks, \
+             dropout; spliced code changes scores."""
 T       = ["f16", "bf16"]
 D       = [64, 128, 256]
 ROWS    = [16, 64]
@@ -17,7 +17,9 @@ params  = ["const T* q", "const T* k", "const T* v", "T* o", "float* stats", "fl
            "const int* k_table", "const int* v_table", "Array<int64_t, 2> k_table_steps",
            "Array<int64_t, 2> v_table_steps", "FastDiv k_block", "FastDiv v_block", "Array<int, 2> pages",
            "const int* q_at", "const int* k_at", "const int* v_at", "const int* o_at", "const int* stats_at",
-           "int wide", "Fuse fuse"]
+           "int wide", "const float* sink", "int64_t sink_step", "Number<int64_t> seed",
+           "Number<int64_t> offset", "unsigned upper", "unsigned lower", "float factor", "int drops",
+           "Fuse fuse"]
 block   = ["64 if D == 256 and ROWS == 16 else 128", 1, 1]
 grid    = ["ceil_div(s_q * group, ROWS) * splits * (heads // group) * batches", 1, 1]
 smem    = """{(2 * (8 if D > 128 and ROWS > 16 else 16) * D * 2 * (2 if D == 256 and ROWS == 16 else 4) * \
@@ -39,7 +41,7 @@ problems = [
        score=mul(s,e0);add(n0,e1)""",
     """sdpa q=2x2x{9 if ROWS == 16 else 18}x{D}:{T} k=2x2x{D}x70:{T}@{140 * D},{70 * D},1,{D} \
        v=2x2x70x{D}:{T} len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 \
-       o=2x2x{9 if ROWS == 16 else 18}x{D}:{T} left=3"""]
+       o=2x2x{9 if ROWS == 16 else 18}x{D}:{T} left=3 sink=1x2x1x1:f32 drop=0.25"""]
 @*/
 // A block takes ROWS rows, a query and one of `group` heads each, heads first, and one of `splits` parts of
 // the keys that they see. Of one part it stores o; else sums and their logarithms (of powers of two), which
@@ -47,10 +49,12 @@ problems = [
 //
 // left, right: keys that a query sees on either side of the diagonal, which ends at the last query and the
 // last key where `from_end`, else begins at the first ones. Steps: batch (or page), head, row or key.
+// sink: of each head. factor: of what dropout keeps.
 // k_block, v_block: keys of a page; pages: how many of each. empty: o of a query that sees no key. q_at …
 // stats_at: where batches begin, in elements (bit i of `wide`: the i-th of them has 64 bits).
 #include "any_marks.cuh"
 #include "fwd_mma_sums.cuh"
+#include "kept.cuh"
 #include "lib/number.cuh"
 
 extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void KERNEL(
@@ -61,7 +65,8 @@ extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void 
     Array<i64, 3> o_steps, Array<i64, 3> stats_steps, const int* k_table, const int* v_table,
     Array<i64, 2> k_table_steps, Array<i64, 2> v_table_steps, FastDiv k_block, FastDiv v_block,
     Array<int, 2> pages, const int* q_at, const int* k_at, const int* v_at, const int* o_at,
-    const int* stats_at, int wide, Fuse fuse) {
+    const int* stats_at, int wide, const float* sink, i64 sink_step, Number<i64> seed, Number<i64> offset,
+    unsigned upper, unsigned lower, float factor, int drops, Fuse fuse) {
     using Tile = SdpaMma<T, D, ROWS>;
     extern __shared__ __align__(128) unsigned char memory[];
 #if __CUDA_ARCH__ >= 900                                             // PTX ISA §griddepcontrol
@@ -84,7 +89,7 @@ extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void 
     const int each = all / splits, more = all % splits, from = split * each + min(split, more);
     const int steps = each + (split < more);
     const i64 first_row = i64(unit) * count + row0, row_count = i64(batches) * heads * s_q;
-    if (steps == 0 && splits > 1) {
+    if (steps == 0 && splits > 1 && !(sink && split == 0)) {         // sinks are of the first part
         if (threadIdx.x < rows) part_stats[split * row_count + first_row + threadIdx.x] = -INFINITY;
         return;
     }
@@ -121,7 +126,8 @@ extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void 
     else queries.bring(q, from_q, d_qk, team);
     queries.hold();
 
-    const float factor = scale.load() * 1.4426950408889634f;
+    const float power = scale.load() * 1.4426950408889634f;
+    const SdpaKept kept(seed, offset, {upper, lower}, heads, s_q, s_kv, drops);
     SdpaMmaSums<Tile> sums;
     sums.clear();
     int slot = 0, key0 = first_key;
@@ -137,11 +143,12 @@ extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void 
             const int column = min(key0 + j * 8 + lane % 4 * 2 + i % 2, s_kv - 1);
             if (i < 2) fuse_score<0>(sums.s[j][i], batch, head[0], query[0], column);
             else fuse_score<1>(sums.s[j][i], batch, head[1], query[1], column);
-            sums.s[j][i] *= factor;
+            sums.s[j][i] *= power;
         }
         if (key0 < seen.whole || key0 + Tile::keys > seen.whole_end)
             sums.hide(first, end, key0 + lane % 4 * 2);
         sums.weigh();
+        if (drops) sums.drop(kept_of_keys<Tile::keys>(kept, batch, head, query, key0));
         sums.add_values(stage + Tile::k_bytes);
         slot = slot == Tile::stages - 1 ? 0 : slot + 1;
     }
@@ -155,12 +162,16 @@ extern "C" __global__ __launch_bounds__(D == 256 && ROWS == 16 ? 64 : 128) void 
     const int chunks = d_v / 4;
     NO_UNROLL for (int i = threadIdx.x; i < rows * chunks; i += blockDim.x) {
         const int r = i / chunks, c = i % chunks * 4, number = row0 + r;
+        const int at_head = head0 + number % group;
+        const bool has_sink = sink && split == 0 && number / group < seen.n_q;
+        const float base = has_sink ? sink[at_head * sink_step] * 1.4426950408889634f : -INFINITY;
         float found[4];
-        const float size = sums_of_teams<Tile>(memory, r, c, splits > 1 ? 0 : empty, found);
+        const float size = sums_of_teams<Tile>(memory, r, c, splits > 1 ? 0 : empty, base, found);
+        UNROLL for (int n = 0; n < 4; ++n) found[n] *= factor;
         if (splits > 1) {
             const i64 at = split * row_count + first_row + r;
             Vec<float, 4>::of(found).store(part + at * d_v + c);
             if (c == 0) part_stats[at] = size;
-        } else out.put(head0 + number % group, number / group, c, found, size);
+        } else out.put(at_head, number / group, c, found, size);
     }
 }

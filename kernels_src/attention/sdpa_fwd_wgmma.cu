@@ -1,7 +1,7 @@
 /*@kernel
 name    = "sdpa_fwd_wgmma_{T}_{QK}_{V}_{ROWS}x{KEYS}"
 about   = """Attention on Hopper's tensor cores (TMA, wgmma, f32 sums), heads of up to QK elements of \
-             queries and keys, V of values; bounds, lengths, shared heads."""
+             queries and keys, V of values; bounds, lengths, shared heads, sinks."""
 T       = ["f16", "bf16"]
 QK      = [64, 128, 192, 256]
 V       = [64, 128, 256]
@@ -16,7 +16,7 @@ params  = ["const CUtensorMap q", "const CUtensorMap k", "const CUtensorMap v", 
            "int64_t len_q_step", "int64_t len_kv_step", "int batches", "int heads", "int per_k", "int per_v",
            "int s_q", "int s_kv", "int left", "int right", "int from_end", "int section", "float empty",
            "Array<int, 2> q_moves", "Array<int, 2> k_moves", "Array<int, 2> v_moves",
-           "Array<int64_t, 3> stats_steps", "unsigned* next_tile"]
+           "Array<int64_t, 3> stats_steps", "unsigned* next_tile", "const float* sink", "int64_t sink_step"]
 block   = ["128 + 2 * ROWS", 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "232448"
@@ -28,7 +28,7 @@ problems = [
     """sdpa q=2x4x{ROWS + 40}x{QK - 8}:{T} \
        k=2x2x{QK - 8}x300:{T}@{600 * (QK - 8)},{300 * (QK - 8)},1,{QK - 8} \
        v=2x1x300x{V - 24}:{T} len_q=2x1x1x1:i32 len_kv=2x1x1x1:i32 o=2x4x{ROWS + 40}x{V - 24}:{T} \
-       stats=2x4x{ROWS + 40}x1:f32 right=0 diagonal=bottom_right left=150""",
+       stats=2x4x{ROWS + 40}x1:f32 sink=1x4x1x1:f32 right=0 diagonal=bottom_right left=150""",
     """sdpa q=1x1x9x{QK}:{T} k=1x1x{QK}x600:{T}@{600 * QK},{600 * QK},1,{QK} v=1x1x600x{V}:{T} \
        o=1x1x9x{V}:{T}"""]
 @*/
@@ -177,7 +177,7 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     const int* len_q, const int* len_kv, Number<float> scale, i64 len_q_step, i64 len_kv_step, int batches,
     int heads, int per_k, int per_v, int s_q, int s_kv, int left, int right, int from_end, int section,
     float empty, Array<int, 2> q_moves, Array<int, 2> k_moves, Array<int, 2> v_moves,
-    Array<i64, 3> stats_steps, unsigned* next_tile) {
+    Array<i64, 3> stats_steps, unsigned* next_tile, const float* sink, i64 sink_step) {
     using Tile = SdpaTile<T, QK, V, ROWS, KEYS>;
     extern __shared__ unsigned char memory[];
     const SdpaShared<Tile> shared(memory);
@@ -216,9 +216,12 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
             rows.last_and_first(w, next, n + 1);
         }
         const int row = w.row + at + lane / 4;
-        float sums[2];
+        float sums[2], sinks[2];
+        UNROLL for (int h = 0; h < 2; ++h)
+            sinks[h] = sink && row + 8 * h < w.queries ? sink[w.head * sink_step] * 1.4426950408889634f
+                                                       : -INFINITY;
         if (w.row + Tile::rows > w.queries) rows.sums.drop({row < w.queries, row + 8 < w.queries});
-        rows.sums.finish(empty, sums);
+        rows.sums.finish(empty, sinks, sums);
         if (stats && lane % 4 == 0) UNROLL for (int h = 0; h < 2; ++h)
             if (row + 8 * h < s_q)
                 stats[w.batch * stats_steps[0] + w.head * stats_steps[1] + (row + 8 * h) * stats_steps[2]] =

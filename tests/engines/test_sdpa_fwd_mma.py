@@ -54,6 +54,8 @@ def drawn(rng, most=(3, 40, 200)) -> Problem:
     count = 1 + ("e1" in score) if "e0" in score else 0
     text |= dict(score=score) if score else {}
     text |= dict(extras="+".join(extra() for _ in range(count))) if count else {}
+    text |= dict(sink=f"1x{h}x1x1:f32") if rng.random() < 0.3 else {}
+    text |= dict(drop=rng.choice([0.1, 0.5])) if rng.random() < 0.3 else {}
     text |= dict(empty="nan") if "stats" not in text and rng.random() < 0.2 else {}
     return Problem.parse("sdpa " + " ".join(f"{name}={value}" for name, value in text.items()))
 

@@ -47,6 +47,7 @@ def drawn(rng, most=(40, 130, 200)) -> Problem:
     text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
     text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
     text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
+    text |= dict(sink=f"1x{h}x1x1:f32") if rng.random() < 0.3 else {}
     text |= dict(empty="nan") if "stats" not in text and rng.random() < 0.2 else {}
     return Problem.parse("sdpa " + " ".join(f"{name}={value}" for name, value in text.items()))
 

@@ -13,8 +13,8 @@ def with_rounded_weights(op, arrays, scalars, results, least=0.0, kind=bf16, of_
     type ``kind``. ``least``: of a row whose largest is 1, a weight that may be off by as much as it is.
     ``of_scores``: by how much of the sum of its |q * k| a score may be off; 0: as sums of f32 are."""
     numbers = {name: arrays.get(name) for name in op.reads if name not in ("q", "k", "v")}
-    scale = scalars.get("scale", 1.0)
-    plain = op.reference(arrays["q"], arrays["k"], np.abs(arrays["v"]), **numbers, scale=scale)["o"]
+    given = {name: scalars.get(name, default) for name, default in op.scalars.items()}
+    plain = op.reference(arrays["q"], arrays["k"], np.abs(arrays["v"]), **numbers, **given)["o"]
     sums = 8 + 2 * sqrt(arrays["q"].shape[3] + arrays["k"].shape[3])     # roundings of f32, as allowed
     found = op.magnitude(arrays, scalars, results)
     lost = least * np.nan_to_num(np.abs(arrays["v"])).sum()

@@ -13,6 +13,7 @@ from ...steps import Launch
 from ..cast import number_as
 from ..engine import (Config, Engine, Knob, moved_us, no_elements, no_variant, numbers, powers, wrong_device)
 from ..tile.line import CHUNK_BYTES
+from .dropped import drawn
 from .rounded import with_rounded_weights
 from .sdpa_fwd_any import RAGGED, begins, changes, keys, rows, seen, sharing, wrongly_ragged
 
@@ -21,6 +22,7 @@ CHUNK = CHUNK_BYTES // 2                         # elements
 INNERMOST = dict(q=3, k=2, v=3, o=3)             # the dim of a head's elements
 AROUND, WAVE, JOIN_US = 3.0, 1.0, 3.0            # microseconds: of a launch, of blocks at once, of adding up
 RATE, AGAIN = 0.92, 0.25                         # of the bandwidth; what another tile of the same keys adds
+DRAWN = 0.2                                      # clocks of a weight that is drawn
 LEAST = 2.0 ** -39                               # weights of f16: the kernel's largest are 2^15
 
 
@@ -58,7 +60,7 @@ class SdpaFwdMma(Engine):
     sees; a second launch adds their sums up in order. Lengths and pages are read by the device."""
     index = 422
     takes = core(Sdpa)
-    understands = numbers("f32") | {"ragged", Sdpa.special["table_k"]}
+    understands = numbers("f32", "i64") | {"ragged", *(Sdpa.special[n] for n in ("table_k", "sink", "drop"))}
     notes = ("deterministic", "tensor_core")
     knobs = (Knob("tile", (16, 64)), Knob("splits", lo=1, hi=MOST_SPLITS))
     source: ClassVar[str] = "attention/sdpa_fwd_mma.cu"
@@ -71,8 +73,9 @@ class SdpaFwdMma(Engine):
     def _wrong(self, p):
         if p.op.math != "f32":
             yield f"compute must be f32 for {p.q.dtype} tensors; got {p.op.compute}"
-        if p.stats is not None and p.stats.dtype.name != "f32":
-            yield f"stats must be f32; got {p.stats.dtype}"
+        for name in ("stats", "sink"):
+            if p.operands[name] is not None and p.operands[name].dtype.name != "f32":
+                yield f"{name} must be f32; got {p.operands[name].dtype}"
         most = SIZES[-1].depth
         for name, size in (("d_qk", p.q.dims[3]), ("d_v", p.v.dims[3])):
             if size > most or size % CHUNK:
@@ -130,6 +133,7 @@ class SdpaFwdMma(Engine):
         waves, rest = divmod(blocks, slots)
         busy = waves * max(each, slots * moved) + (max(each, rest * moved) if rest else 0)
         late = each / 2 if p.len_kv is not None else 0
+        late += rows(p) * self._units(p) * seen(p) * DRAWN / dev.sms / dev.clock_mhz if p.op.drop else 0
         parts = 2 * self._part_bytes(p, n) / dev.bandwidth_gbs * 1e-3
         return dev.launch_us + AROUND + WAVE * (waves + 1) + busy + late + (JOIN_US + parts if n > 1 else 0)
 
@@ -163,7 +167,8 @@ class SdpaFwdMma(Engine):
                     per_k=heads // p.k.dims[1], per_v=heads // p.v.dims[1], s_kv=keys(p), d_qk=d_qk,
                     left=left, right=right, from_end=int(p.op.diagonal == "bottom_right"),
                     q_steps=p.q.strides[:3], k_steps=(batch, head, key), v_steps=p.v.strides[:3],
-                    **self._pages(p), **begun)
+                    sink=p.ptr("sink"), sink_step=p.sink.strides[1] if p.sink is not None else 0,
+                    **drawn(p, steps), **self._pages(p), **begun)
         fuse = dict(zip(("row", "score"), changes(p))) if p.op.score else {}
         fuse = {mark: fused for mark, fused in fuse.items() if fused is not None}
         name = f"{p.q.dtype}_{size.depth}_{size.rows}"

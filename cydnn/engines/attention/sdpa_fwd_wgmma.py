@@ -84,7 +84,7 @@ class SdpaFwdWgmma(Engine):
     see. Weights stay in registers, and may exceed 1: o is finite where values are below 2^80."""
     index = 421
     takes = core(Sdpa)
-    understands = numbers("f32")
+    understands = numbers("f32") | {Sdpa.special["sink"]}
     notes = ("deterministic", "tensor_core")
     knobs = (Knob("tile", tuple(dict.fromkeys(size.tile for size in SIZES))),)
     source: ClassVar[str] = "attention/sdpa_fwd_wgmma.cu"
@@ -101,8 +101,9 @@ class SdpaFwdWgmma(Engine):
             yield f"compute must be f32 for {p.q.dtype} tensors; got {p.op.compute}"
         if p.op.score:
             yield f"score must be empty, as scores are scaled and no more; got {len(p.op.score)} rows"
-        if p.stats is not None and p.stats.dtype.name != "f32":
-            yield f"stats must be f32; got {p.stats.dtype}"
+        for name in ("stats", "sink"):
+            if p.operands[name] is not None and p.operands[name].dtype.name != "f32":
+                yield f"{name} must be f32; got {p.operands[name].dtype}"
         for name, size in (("s_q", p.q.dims[2]), ("s_kv", p.v.dims[2])):
             if size > LONGEST:
                 yield f"{name} must be at most {LONGEST}; got {size}"
@@ -180,6 +181,7 @@ class SdpaFwdWgmma(Engine):
                     per_k=heads // p.k.dims[1], per_v=heads // p.v.dims[1], s_q=s_q, s_kv=p.v.dims[2],
                     left=left, right=right, from_end=int(p.op.diagonal == "bottom_right"),
                     section=self._section(p, dev), empty=0.0 if p.op.empty == "zero" else nan,
+                    sink=p.ptr("sink"), sink_step=p.sink.strides[1] if p.sink is not None else 0,
                     **{f"{name}_moves": moves(p, name) for name in "qkv"},
                     stats_steps=p.stats.strides[:3] if p.stats is not None else (0, 0, 0))
         launch = Launch(f"sdpa_fwd_wgmma_{p.q.dtype}_{size.qk}_{size.v}_{size.tile}", args,
