@@ -107,6 +107,18 @@ def ties(case, most=16):
     return itertools.islice(filter(is_met, range(4000)), most)
 
 
+def ties_of_weights(case, most=16):
+    """Seeds for attention with dropout: a random number meets the threshold in its upper half."""
+    op, given = case.problem.op, case.problem.operands
+    if not getattr(op, "drop", 0):
+        return iter(())
+    tables = [given["table_k"]] if "table_k" in given else []
+    *rows, keys = op.space(given["q"], given["k"], *tables)
+    upper = philox.threshold(op.drop) >> 16
+    is_met = lambda seed: (philox.numbers(seed, 0, int(np.prod(rows)), keys) >> np.uint64(16) == upper).any()
+    return itertools.islice(filter(is_met, range(4000)), most)
+
+
 def of_modes(name, cards, modes):
     """The kernel's cases as each card plans them, in each mode."""
     yield from ((card, case, mode(case)) for mode in modes for card in cards for case in cases(name, card))
@@ -119,6 +131,8 @@ def ways(name, facts):
                 for case, card in streamed.cases(name, facts))
     yield from ((facts, case, dict(scalars=plain(case.problem.op), seed=seed))
                 for case in cases(name, facts) for seed in ties(case))
+    yield from ((facts, case, dict(scalars=dict(plain(case.problem.op), seed=seed)))
+                for case in cases(name, facts) for seed in ties_of_weights(case))
     cards = [replace(facts, sms=sms, l2_bytes=4096) for sms in (1, 4)]
     reads_nan = any(case.problem.op.name in NAN_READERS for case in cases(name, facts))
     yield from of_modes(name, [facts], (with_numbers(blended),
