@@ -121,8 +121,8 @@ template <class Tile> struct SdpaSums {
 
     // ---- The way out ----
 
-    // `o` divided by the totals, and the statistics. `empty`: o of a row that sees no key; sink: of the rows, a
-    // score without a key, as a power of two.
+    // `o` divided by the totals, and the statistics. `empty`: o of a row that sees no key; sink: of the rows,
+    // a score without a key, as a power of two.
     DEVICE void finish(float empty, const float (&sink)[2], float (&stats)[2]) {
         float by[2];
         UNROLL for (int h = 0; h < 2; ++h) {

@@ -126,7 +126,8 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         typename Tile::Words ds;
         multiply<Tile>(s, a + warp * 16 * Tile::line, x);
         multiply<Tile>(d, b + warp * 16 * Tile::line, x + Tile::step_bytes);
-        const unsigned mask = drops ? kept_of_keys<Tile::steps>(kept, batch, {head, head}, own_rows, key0) : 0;
+        unsigned mask = 0;
+        if (drops) mask = kept_of_keys<Tile::steps>(kept, batch, {head, head}, own_rows, key0);
         UNROLL for (int j = 0; j < Tile::steps / 8; ++j) each<4>([&](auto i) {
             constexpr int h = i / 2;
             const int key = key0 + j * 8 + lane % 4 * 2 + i % 2;
