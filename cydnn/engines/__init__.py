@@ -26,6 +26,8 @@ from .conv.fprop_mma import ConvFpropMma, ConvFpropMmaRepack
 from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
+from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
+from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
 from .conv.simt import ConvDgradSimt, ConvFpropIndexed, ConvFpropSimt
 from .conv.wgmma import ConvFpropWgmma
 from .conv.wgrad_first import ConvWgradFirst
@@ -106,18 +108,19 @@ from .spatial.spatial import (SpatialGridBwdSplit, SpatialGridFwdAny, SpatialSam
                               SpatialSamplerFwdAny)
 
 REFERENCE, COMPOSITE = Reference(), Composite()
+PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
     ConvFpropDepthwiseSlide, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma,
-    ConvFpropJoinedGroups, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
-    ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
-    ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvFpropJoinedGroups, ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
+    ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
+    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma,
-    ConvDgradJoinedGroups, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2,
-    ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvDgradJoinedGroups, ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
+    ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma,
-    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic,
-    ConvWgradIndexed, ConvWgradAny,
+    ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt,
+    ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

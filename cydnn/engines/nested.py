@@ -22,13 +22,14 @@ class NestedOperand(NamedTuple):
 
 
 class NestedOp:
-    """One op over ``operands``, computed by the cheapest of some engines; ``numbers`` are fixed (they are not
-    given at execute)."""
+    """One op over ``operands``, computed by the cheapest of some engines. ``numbers``: those of the outer
+    plan (``Match.scalar``) are given at execute, all others are fixed."""
 
     def __init__(self, op, engines, numbers=None, **operands):
         self.where = {i + 1: o.pointer for i, o in enumerate(operands.values())}
         tensors = [Tensor(i + 1, o.desc, alignment=o.alignment) for i, o in enumerate(operands.values())]
         node = Node(op, {name: i + 1 for i, name in enumerate(operands)}, numbers or {})
+        self.given = {value for value in (numbers or {}).values() if isinstance(value, Scalar)}
         self.match, self.engines = Match.single(Graph([node], tensors)), engines
 
     def reasons(self, dev):
@@ -52,7 +53,7 @@ class NestedOp:
         """Its launches, over the outer plan's addresses."""
         def turn(value):
             if isinstance(value, Scalar):
-                return value.default
+                return value if value in self.given else value.default
             return self.where[value.uid] + value.addend if value.uid in self.where else value
         _, engine, config = self.choice(dev)
         return [mapped(step, turn) for step in engine.plan(self.match, dev, config)]

@@ -200,7 +200,7 @@ def copies_us(p, dev, *names: str) -> float:
         d = p.operands[name]
         moved = 2 * d.n * prod(d.spatial) * padded(d.c) * LINE.bytes
         if not is_direct(d):
-            us += moved_us(moved, dev, 0.6)
+            us += moved_us(moved, dev, PACKED)
         if name in p.op.reads and d.dtype.name not in SIXTEEN:
             us += moved_us(moved, dev, 0.4)
     return us
@@ -250,6 +250,7 @@ KNOB = Knob("tile", tuple(BY_NAMES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
 MEMORY, NEAR = 0.814, 2.6                        # share of the bandwidth; how two times that are near add up
 ISSUE = 0.0104                                   # clocks of an instruction that is fused, for each sum
+PACKED = 0.42                                    # of the bandwidth, of a copy to NHWC or from it
 FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 

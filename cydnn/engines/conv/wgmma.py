@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 from typing import ClassVar
 
 from ... import fusion, kernels
@@ -14,8 +14,8 @@ from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
 from ..tile import sums
-from ..tile.cost import TILES
-from ..tile.line import CHUNK_BYTES, LINES, Line, line_of
+from ..tile.cost import INTAKE, TILES
+from ..tile.line import CHUNK_BYTES, LINE_BYTES, LINES, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import KNOBS, TileProgram
@@ -23,6 +23,8 @@ from ..tile.split_k import DepthSplit
 from ..tile.store import along_m, is_whole
 from . import mma, resident
 from .view import behind_image
+
+LATE = {16: 0.75, 32: 0.27, 64: 0.27}            # of a row's way in, by what divides its address; on an H200
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,16 @@ class WindowProgram(TileProgram):
     @staticmethod
     def windows(p) -> Windows:
         raise NotImplementedError
+
+    def lines(self, p) -> tuple:
+        """What TMA reads lines of channels of: for the rows of the product, for its columns."""
+        raise NotImplementedError
+
+    def _model(self, p, g, dev, tile, cast=1):
+        """Rows that begin within a line of memory come in later."""
+        model, t = super()._model(p, g, dev, tile, cast), TILES[tile]
+        of_rows, of_columns = (1 + LATE.get(begins(d), 0.0) for d in self.lines(p))
+        return model._replace(step=max(model.step, (t.m * of_rows + t.n * of_columns) * LINE_BYTES / INTAKE))
 
     def refuse(self, p, dev):
         wrong = [*self.wrong(p, dev, self.source), *no_elements(p.operands)]
@@ -154,6 +166,9 @@ class ConvWgmma(WindowProgram):
         kind = p.operands[p.op.reads[0]].dtype.name
         return behind_image(p, kind, 8 if is_whole(g, lead.tensor) else 1)
 
+    def lines(self, p):
+        return p.operands[self.windows(p).image], _filters_read(p)
+
     # ---- Tensor maps ----
 
     @staticmethod
@@ -209,6 +224,11 @@ def _outer(d):
 
 def _chunk(d) -> int:
     return CHUNK_BYTES // d.dtype.bytes
+
+
+def begins(d) -> int:
+    """Bytes that divide where rows of channels begin; a whole line at most."""
+    return gcd(LINE_BYTES, *(s * d.dtype.bytes for n, s in _outer(d) if n > 1))
 
 
 def in_lines(d) -> bool:

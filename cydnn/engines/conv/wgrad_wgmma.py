@@ -89,6 +89,9 @@ class ConvWgradWgmma(WindowProgram):
         is_direct = _is_direct(p, lead, self.windows(p))
         return (c for c in super().configs(p, dev) if is_direct or c.cluster_k == 1)
 
+    def lines(self, p):
+        return p.dy, p.x
+
     # ---- Launches ----
 
     def kernel(self, p, tile):

@@ -10,6 +10,7 @@ from ...tensor import collapse
 from ..engine import Engine, memory_us, no_variant, wrong_device
 
 TILE = 64
+LEAST = 0.1                                      # of a tile that is used: a narrow one takes less time
 
 
 def access(d, *steps) -> int:
@@ -61,7 +62,7 @@ class TransformTranspose(Engine):
             return 0.0
         size = self._split(p)[0]
         used = prod(size) / (self._blocks(*size) * TILE * TILE)
-        return memory_us(p, dev, efficiency=0.8 * max(used, 0.05))
+        return memory_us(p, dev, efficiency=0.8 * max(used, LEAST))
 
     def plan(self, p, dev, config):
         if not p.y.count:

@@ -1,0 +1,150 @@
+"""Convolution with one tap as a batched matrix product, images as they lie: three directions."""
+from __future__ import annotations
+
+from math import prod
+
+from ...graph import core, once_per_match
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Matmul, Reduction
+from ...tensor import TensorDesc
+from ..engine import Engine, no_elements, no_variant, wrong_device
+from ..nested import AFTER_US, NestedOp, NestedOperand
+from ..tile.sums import ADDERS
+from . import mma
+from .view import plain_geometry
+
+MOST_BYTES = 256 << 20                           # of the products of single images in the workspace
+ODD_US = 3.4e-6                                  # of an element of rows that no 16 bytes divide, on an H200
+
+
+class Product(Engine):
+    """What the three directions share: refusals, operands as matrices, and the product that engines of the
+    matmul compute."""
+    notes = ("tensor_core", "deterministic")
+
+    def __init__(self, *products: Engine):
+        """``products``: the engines of the matmul, from the table of all engines (engines/__init__.py)."""
+        self.products = products
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        image, filters, out = p.op.parts
+        wrong = [*no_variant(p, "matmul/matmul_wgmma.cu", *p.op.reads), *no_elements(p.operands)]
+        yield from wrong
+        if wrong:
+            return
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"
+        pre, post, stride, _ = p.op.geometry(p.operands[image].rank)
+        if prod(p.operands[filters].spatial) > 1 or max((*pre, *post)) > 0 or max(stride) > 1:
+            yield (f"{filters} must have one tap, without padding and with unit strides; got "
+                   f"{p.operands[filters].spatial}, padding {pre} and {post}, strides {stride}")
+            return
+        if all(p.operands[name].is_packed("nhwc") for name in (image, out)):
+            yield f"{image} and {out} are packed NHWC; {p.op.name}_wgmma and {p.op.name}_mma take them"
+        wrong = [s for name in (image, out) for s in mma.no_pixel_stride(name, p.operands[name])]
+        yield from wrong
+        if not wrong:
+            yield from self.wrong_steps(p, dev)
+
+    def wrong_steps(self, p, dev):
+        """Why nobody computes what it is made of."""
+        for step in self.nested(p):
+            yield from (f"the {step.match.op.name}: {reason}" for reason in step.reasons(dev))
+
+    @staticmethod
+    def pixels(p, name: str, across: bool = False) -> NestedOperand:
+        """An image as matrices of (channels, pixels), or across, of an image and a group each."""
+        d, groups = p.operands[name], plain_geometry(p).groups
+        channel, pixel = d.strides[1] if d.c > 1 else 1, mma.pixel_stride(d)
+        rows, columns = (d.c // groups, channel), (prod(d.spatial), pixel)
+        if across:
+            rows, columns = columns, rows
+        matrix = TensorDesc(d.dtype, (d.n, groups, rows[0], columns[0]),
+                            (d.strides[0], d.c // groups * channel, rows[1], columns[1]))
+        return NestedOperand(matrix, p.ptr(name), d.alignment)
+
+    @staticmethod
+    def filters(p, across: bool = False) -> NestedOperand:
+        """w as a matrix of (filters, channels) of each group, or across."""
+        d, groups = p.w, plain_geometry(p).groups
+        row, column = (d.strides[0] if d.n > 1 else d.c), (d.strides[1] if d.c > 1 else 1)
+        sizes, steps = (d.n // groups, d.c), (row, column)
+        if across:
+            sizes, steps = sizes[::-1], steps[::-1]
+        matrix = TensorDesc(d.dtype, (1, groups, *sizes), (d.n * d.c, d.n // groups * row, *steps))
+        return NestedOperand(matrix, p.ptr("w"), d.alignment)
+
+    def matmul(self, p, numbers, **operands) -> NestedOp:
+        given = {name: p.scalar(name) for name in numbers}
+        return NestedOp(Matmul(compute=p.op.compute), self.products, given, **operands)
+
+    def nested(self, p) -> list[NestedOp]:
+        """What it is made of, in order."""
+        raise NotImplementedError
+
+    @once_per_match
+    def cost(self, p, dev, config):
+        found = [step.choice(dev)[0] for step in self.nested(p)]
+        out = p.operands[p.op.writes[0]]
+        is_odd = p.op.writes[0] != p.op.parts[1] and prod(out.spatial) * out.dtype.bytes % 16
+        return sum(found) + AFTER_US * (len(found) - 1) + (ODD_US * out.count if is_odd else 0.0)
+
+    def plan(self, p, dev, config):
+        return [launch for step in self.nested(p) for launch in step.steps(dev)]
+
+
+class ConvFpropProduct(Product):
+    """y[image] = w @ x[image]: rows are channels, columns are pixels, which may be contiguous (NCHW)."""
+    index = 105
+    takes = core(ConvFprop)
+    v5 = ("GEMM",)
+
+    @once_per_match
+    def nested(self, p):
+        return [self.matmul(p, ("alpha", "beta"), a=self.filters(p), b=self.pixels(p, "x"),
+                            c=self.pixels(p, "y"))]
+
+
+class ConvDgradProduct(Product):
+    """dx[image] = w^T @ dy[image]: rows are channels, columns are pixels, which may be contiguous (NCHW)."""
+    index = 123
+    takes = core(ConvDgrad)
+
+    @once_per_match
+    def nested(self, p):
+        return [self.matmul(p, ("alpha", "beta"), a=self.filters(p, across=True), b=self.pixels(p, "dy"),
+                            c=self.pixels(p, "dx"))]
+
+
+class ConvWgradProduct(Product):
+    """dw = the sum over images of dy[image] @ x[image]^T: products in f32 in the workspace, added in
+    order."""
+    index = 143
+    takes = core(ConvWgrad)
+
+    def wrong_steps(self, p, dev):
+        needed = 4 * p.x.n * p.dw.count
+        if not p.dw.is_packed("nchw"):
+            yield f"dw must be packed; got strides {p.dw.strides}"
+        elif p.x.n > 1 and needed > MOST_BYTES:
+            yield f"products of all images must take at most {MOST_BYTES} bytes; got {needed}"
+        else:
+            yield from super().wrong_steps(p, dev)
+
+    @once_per_match
+    def nested(self, p):
+        groups, k, c = plain_geometry(p).groups, p.dw.n, p.dw.c
+        dims, operands = (p.x.n, groups, k // groups, c), dict(a=self.pixels(p, "dy"),
+                                                               b=self.pixels(p, "x", across=True))
+        if p.x.n == 1:
+            out = TensorDesc.packed(p.dw.dtype, dims)
+            return [self.matmul(p, ("alpha", "beta"), **operands,
+                                c=NestedOperand(out, p.ptr("dw"), p.dw.alignment))]
+        parts = p.scratch(4 * p.x.n * p.dw.count)
+        product = self.matmul(p, ("alpha",), **operands,
+                              c=NestedOperand(TensorDesc.packed("f32", dims), parts))
+        total = NestedOp(Reduction(mode="add"), ADDERS, dict(beta=p.scalar("beta")),
+                         x=NestedOperand(TensorDesc.packed("f32", (p.x.n, k * c)), parts),
+                         y=NestedOperand(TensorDesc.packed(p.dw.dtype, (1, k * c)), p.ptr("dw"),
+                                         p.dw.alignment))
+        return [product, total]

@@ -1,0 +1,189 @@
+"""Convolution of images in layouts that tensor-core kernels do not read, or read slowly, on copies of them:
+three directions."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...graph import Graph, Match, Node, Tensor, core, once_per_match
+from ...kernels.expressions import ceil_div
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Transform
+from ...steps import Pointer, mapped
+from ...tensor import TensorDesc
+from ..engine import Config, Engine, no_elements, no_variant, wrong_device
+from ..layout.transform_tma import TransformTma
+from ..layout.transform_transpose import TransformTranspose
+from ..nested import AFTER_US, NestedOp, NestedOperand
+from ..tile.line import LINES
+from .dgrad_few import ConvDgradFew
+from .dgrad_mma import ConvDgradMma
+from .dgrad_wgmma import ConvDgradWgmma
+from .fprop_first import ConvFpropFirst
+from .fprop_mma import ConvFpropMma
+from .halo import ConvDgradHalo, ConvFpropHalo
+from .joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
+from .mma import CHUNK, no_pixel_stride
+from .wgmma import ConvFpropWgmma
+from .wgrad_first import ConvWgradFirst
+from .wgrad_halo import ConvWgradHalo
+from .wgrad_mma import ConvWgradMma
+from .wgrad_wgmma import ConvWgradWgmma
+
+COPIES = (TransformTranspose(), TransformTma())
+LINE = LINES["f16"].elements
+
+
+class OnCopies(NamedTuple):
+    """An engine for the convolution of the copies. ``us``: with the copies; ``in_lines``: what is read is in
+    whole lines."""
+    us: float
+    number: int
+    engine: Engine
+    config: Config
+    in_lines: bool
+
+
+class Repack(Engine):
+    """What the three directions share. Images that are not NHWC are copied to it, for one of ``inner``; or
+    what is read is copied to NHWC whose channels are padded to whole lines of memory, for one of ``lined``:
+    TMA reads rows that begin anywhere else more slowly."""
+    notes = ("tensor_core", "deterministic")
+    inner: tuple = ()
+    lined: tuple = ()
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        image, _, out = p.op.parts
+        images = {name: p.operands[name] for name in (image, out)}
+        wrong = [*no_variant(p, "conv/conv_wgmma.cu", *images), *no_elements(p.operands)]
+        yield from wrong
+        if wrong:
+            return
+        wrong = [s for name in images for s in no_pixel_stride(name, images[name])]
+        yield from wrong
+        if wrong:
+            return
+        forms = self.forms(p)
+        if not forms:
+            yield f"{image} and {out} are packed NHWC, and engines of {p.op.name} read them at full speed"
+            return
+        written = p.op.writes[0]
+        if written in self.copies(p, False) and p.value("beta"):
+            yield (f"beta must be 0, as the copy of {written} is rounded before it is blended; "
+                   f"got {p.value('beta')}")
+        if not self.found(p, dev):
+            yield f"nobody computes it on copies: {'; '.join(self.misfits(p, dev))}"
+
+    def misfits(self, p, dev):
+        """Why no form of the copies is taken."""
+        for in_lines in self.forms(p):
+            for copy in self.copies(p, in_lines).values():
+                yield from copy.reasons(dev)
+            for engine in self.engines(in_lines):
+                yield from engine.reasons(self.nested(p, in_lines)[0], dev)
+
+    # ---- Copies ----
+
+    def engines(self, in_lines: bool) -> tuple:
+        return self.lined if in_lines else self.inner
+
+    def forms(self, p) -> list[bool]:
+        """Whether what is read is in whole lines: the forms that are worth a look."""
+        image, filters, out = (p.operands[name] for name in p.op.parts)
+        is_plain, c = image.is_packed("nhwc") and out.is_packed("nhwc"), p.operands[p.op.reads[0]].c
+        is_ragged = self.lined and c % CHUNK == 0 and c % LINE and filters.c == image.c
+        return [False] * (not is_plain) + [True] * bool(is_ragged)
+
+    @staticmethod
+    def seen(p, name: str, in_lines: bool):
+        """An operand as the convolution has it."""
+        tensor = p.operands[name]
+        if in_lines and name in p.op.reads:
+            pitch = ceil_div(tensor.c, LINE) * LINE
+            whole = TensorDesc.packed(tensor.dtype, (tensor.n, pitch, *tensor.spatial), "nhwc")
+            return TensorDesc(tensor.dtype, tensor.dims, whole.strides)
+        if name == p.op.parts[1] or tensor.is_packed("nhwc"):
+            return tensor
+        return TensorDesc.packed(tensor.dtype, tensor.dims, "nhwc")
+
+    @once_per_match
+    def nested(self, p, in_lines: bool) -> tuple:
+        """(the convolution of NHWC images, where its operands lie)."""
+        tensors, where = [], {}
+        for uid, name in enumerate(p.op.parts, 1):
+            given, seen = p.operands[name], self.seen(p, name, in_lines)
+            is_copied = seen is not given
+            lies = TensorDesc(seen.dtype, seen.dims, seen.strides)
+            tensors.append(Tensor(uid, lies, alignment=16 if is_copied else given.alignment))
+            where[uid] = p.scratch(lies.bytes) if is_copied else p.ptr(name)
+        written = p.op.writes[0]
+        is_copied = self.seen(p, written, in_lines) is not p.operands[written]
+        numbers = ("alpha",) if is_copied else ("alpha", "beta")
+        node = Node(p.op, dict(zip(p.op.parts, (1, 2, 3))), {n: p.scalar(n) for n in numbers})
+        return Match.single(Graph([node], tensors)), where
+
+    @once_per_match
+    def copies(self, p, in_lines: bool) -> dict:
+        """name -> the transform of an operand that is copied."""
+        found, where = {}, self.nested(p, in_lines)[1]
+        for uid, name in enumerate(p.op.parts, 1):
+            given, seen = p.operands[name], self.seen(p, name, in_lines)
+            if seen is given:
+                continue
+            theirs = NestedOperand(given.desc, p.ptr(name), given.alignment)
+            ours, is_read = NestedOperand(seen, where[uid]), name in p.op.reads
+            x, y = (theirs, ours) if is_read else (ours, theirs)
+            numbers = {} if is_read else dict(beta=p.scalar("beta"))
+            found[name] = NestedOp(Transform(), COPIES, numbers, x=x, y=y)
+        return found
+
+    # ---- Choice ----
+
+    @once_per_match
+    def found(self, p, dev) -> OnCopies | None:
+        """The cheapest engine and form of the copies; None where nobody takes any."""
+        rows = []
+        for in_lines in self.forms(p):
+            copies = self.copies(p, in_lines).values()
+            if any(True for copy in copies for _ in copy.reasons(dev)):
+                continue
+            us, match = sum(copy.choice(dev)[0] + AFTER_US for copy in copies), self.nested(p, in_lines)[0]
+            for number, engine in enumerate(self.engines(in_lines)):
+                if engine.accepts(match, dev):
+                    config = engine.best(match, dev)
+                    rows.append(OnCopies(us + engine.cost(match, dev, config), number, engine, config, in_lines))
+        return min(rows, key=lambda row: row[:2], default=None)
+
+    def cost(self, p, dev, config):
+        return self.found(p, dev).us
+
+    def plan(self, p, dev, config):
+        found = self.found(p, dev)
+        match, where = self.nested(p, found.in_lines)
+        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+        steps = [mapped(step, turn) for step in found.engine.plan(match, dev, found.config)]
+        made = {name: copy.steps(dev) for name, copy in self.copies(p, found.in_lines).items()}
+        read = [step for name in p.op.reads for step in made.get(name, ())]
+        return read + steps + [step for name in p.op.writes for step in made.get(name, ())]
+
+
+class ConvFpropRepack(Repack):
+    """x is copied to NHWC, and y from it; or x and w to NHWC of whole lines."""
+    index, takes = 106, core(ConvFprop)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
+    inner = (ConvFpropFirst(), ConvFpropHalo(), ConvFpropWgmma(), ConvFpropMma(), ConvFpropJoinedGroups())
+    lined = (ConvFpropWgmma(),)
+
+
+class ConvDgradRepack(Repack):
+    """dy is copied to NHWC, and dx from it; or dy and w to NHWC of whole lines."""
+    index, takes = 124, core(ConvDgrad)
+    v5 = ("ALGO_1",)
+    inner = (ConvDgradFew(), ConvDgradHalo(), ConvDgradWgmma(), ConvDgradMma(), ConvDgradJoinedGroups())
+    lined = (ConvDgradWgmma(),)
+
+
+class ConvWgradRepack(Repack):
+    """x and dy are copied to NHWC."""
+    index, takes = 144, core(ConvWgrad)
+    v5 = ("ALGO_1",)
+    inner = (ConvWgradFirst(), ConvWgradHalo(), ConvWgradWgmma(), ConvWgradMma(), ConvWgradJoinedGroups())
