@@ -14,6 +14,8 @@ from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
 from .composite import Composite
 from .conv.any import ConvDgradAny, ConvFpropAny, ConvWgradAny
 from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
+from .conv.depthwise_planes import (ConvDgradDepthwisePlanes, ConvFpropDepthwisePlanes,
+                                    ConvWgradDepthwisePlanes)
 from .conv.depthwise_slide import (ConvDgradDepthwiseSlide, ConvFpropDepthwiseSlide,
                                    ConvWgradDepthwiseSlide)
 from .conv.dgrad_few import ConvDgradFew
@@ -111,16 +113,18 @@ REFERENCE, COMPOSITE = Reference(), Composite()
 PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
-    ConvFpropDepthwiseSlide, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo, ConvFpropWgmma, ConvFpropMma,
-    ConvFpropJoinedGroups, ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
-    ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
-    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
-    ConvDgradDepthwiseSlide, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo, ConvDgradWgmma, ConvDgradMma,
-    ConvDgradJoinedGroups, ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
-    ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
-    ConvWgradDepthwiseSlide, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo, ConvWgradWgmma, ConvWgradMma,
-    ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt,
-    ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
+    ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropProduct(*PRODUCTS), ConvFpropRepack,
+    ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
+    ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
+    ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
+    ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradProduct(*PRODUCTS), ConvDgradRepack,
+    ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
+    ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
+    ConvWgradWgmma, ConvWgradMma, ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack,
+    ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

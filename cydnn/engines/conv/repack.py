@@ -150,7 +150,8 @@ class Repack(Engine):
             for number, engine in enumerate(self.engines(in_lines)):
                 if engine.accepts(match, dev):
                     config = engine.best(match, dev)
-                    rows.append(OnCopies(us + engine.cost(match, dev, config), number, engine, config, in_lines))
+                    every = us + engine.cost(match, dev, config)
+                    rows.append(OnCopies(every, number, engine, config, in_lines))
         return min(rows, key=lambda row: row[:2], default=None)
 
     def cost(self, p, dev, config):

@@ -30,7 +30,8 @@ SOURCES = sorted({kernels.get(name).source for name in SERVING})
 
 # Kernels that come to tensors without gaps alone (test_large.py; sweeps of networks: test_long_nets.py), or
 # refuse what is large (test_refused.py).
-NEAR = """conv/conv_dgrad_mma.cu conv/conv_fprop_mma.cu conv/conv_wgrad_mma.cu conv/conv_fprop_index.cu
+NEAR = """conv/conv_depthwise_planes_wgrad.cu
+    conv/conv_dgrad_mma.cu conv/conv_fprop_mma.cu conv/conv_wgrad_mma.cu conv/conv_fprop_index.cu
     conv/conv_wgrad_index.cu dropout/dropout_bwd_nhwc.cu dropout/dropout_bwd_vector.cu
     dropout/dropout_factors.cu dropout/dropout_fwd_nhwc.cu dropout/dropout_fwd_vector.cu
     dropout/dropout_states.cu pointwise/pointwise_vector.cu pool/pooling_bwd_whole.cu

@@ -61,6 +61,8 @@ REFUSED = {
     "spatial_sampler_bwd_bins": ("spatial_sampler_bwd_gather", SAMPLER, "x " + GRID),
     "spatial_sampler_bwd_gather": ("", SAMPLER, "x " + GRID),
     "spatial_sampler_bwd_points": ("spatial_sampler_bwd_gather", SAMPLER, "x " + GRID),
+    "conv_depthwise_planes_wgrad": ("conv_wgrad_depthwise_planes", "conv_wgrad n{n}c1h1w1 k1r3s3 pad1 f16",
+                                    "planes of x (n and c) must be at most 2147482624; got {n}"),
     "conv_fprop_index": ("conv_fprop_indexed", "conv_fprop n1c{n}h1w1 k1r1s1 f16", TABLE),
     "conv_wgrad_index": ("conv_wgrad_indexed", "conv_wgrad n1c1h{n}w1 k1r1s1 f16", TABLE),
     "rnn_persist": ("rnn_fwd_persist", "rnn_fwd " + STEP, AT_ONCE),
