@@ -44,7 +44,8 @@ LESS = {"sdpa_bwd_any_dsink_f64": 0.92}          # exp has a branch for results 
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
                "reduction", "batch_norm_inference")
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
-SMS = {"conv/conv_dgrad_few.cu": 4}              # sums are split further where more SMs are to be filled
+SMS = {"conv/conv_dgrad_few.cu": 4,              # sums are split further where more SMs are to be filled
+       "norm/norm_bwd_ring.cu": 1}               # and blocks have more rows at once
 
 
 def device_for(name: str, target: str):

@@ -9,13 +9,15 @@ targets = ["sm_75", "sm_80", "sm_90"]         # sm_80 rounds to bf16 in one inst
 when   = ["(sm == 90) == (CLUSTER > 1)", "CLUSTER == 1 or UNITS == 2048", "sm >= 80 or UNITS < 1024"]
 params = ["float* part", "int rows", "int cols", "int width", "int64_t x_row", "int64_t dy_row",
           "int64_t dx_row", "int is_rms", "int has_statistics", "Number<float> epsilon",
-          "const void* x_ahead", "const void* dy_ahead", "int x_bytes", "int dy_bytes", "Fuse fuse"]
-extra  = ["blocks"]
+          "const void* x_ahead", "const void* dy_ahead", "int x_bytes", "int dy_bytes", "int group_rows",
+          "int group_blocks", "Fuse fuse"]
+extra  = ["groups"]
 block  = ["128 if UNITS <= 128 else UNITS if UNITS <= 512 else UNITS // 2", 1, 1]
-grid   = ["blocks * CLUSTER", 1, 1]
+grid   = ["groups * group_blocks * CLUSTER", 1, 1]
 smem   = "64 * UNITS if UNITS >= 1024 else 0"
 needs  = ["1 <= rows < 2**30", "1 <= width <= 8 * UNITS", "1 <= cols <= width * CLUSTER", "cols % LANES == 0",
-          "width % LANES == 0", "1 <= blocks < 2**16"]
+          "width % LANES == 0", "1 <= groups * group_blocks < 2**31 // CLUSTER",
+          "rows == groups * group_rows"]
 marks  = ["load_x", "load_dy", "load_scale", "load_mean", "load_rstd", "store"]
 problems = ["norm_bwd 9x{(UNITS * 8 - 8) * CLUSTER} f16",
             "norm_bwd 3x{UNITS * 8 * CLUSTER - 8 - (LANES == 1)} mode=rms bf16",
@@ -26,11 +28,11 @@ problems = ["norm_bwd 9x{(UNITS * 8 - 8) * CLUSTER} f16",
                dscale=1x{UNITS * 8 * CLUSTER - 8 - (LANES == 1)}:f32 \
                dbias=1x{UNITS * 8 * CLUSTER - 8 - (LANES == 1)}:f32"""]
 @*/
-// Blocks, or clusters, stride over the rows. A thread keeps its columns, and so their sums: in registers, or,
-// of long rows, in shared memory at places that no other thread reads, and then it reads scale again for
-// every row. What the next row needs is under way while this one waits for its sums: its statistics come to
-// registers, the row to L2. The teams of a block add their sums in shared memory, one behind the other:
-// part[block][dscale, dbias][cols].
+// Blocks, or clusters, stride over the rows of a group, which has its own scale. A thread keeps its columns,
+// and so their sums: in registers, or, of long rows, in shared memory at places that no other thread reads,
+// and then it reads scale again for every row. What the next row needs is under way while this one waits for
+// its sums: its statistics come to registers, the row to L2. The teams of a block add their sums in shared
+// memory, one behind the other: part[group][block][dscale, dbias][cols].
 #include "lib/number.cuh"
 #include "row.cuh"
 
@@ -110,9 +112,10 @@ struct Sums {
 extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
     float* part, int rows, int cols, int width, i64 x_row, i64 dy_row, i64 dx_row, int is_rms,
     int has_statistics, Number<float> epsilon, const void* x_ahead, const void* dy_ahead, int x_bytes,
-    int dy_bytes, Fuse fuse) {
-    const int group = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER * TEAMS, rank = blockIdx.x % CLUSTER;
-    const int team = group * TEAMS + threadIdx.x / THREADS, last = min(cols, (rank + 1) * width);
+    int dy_bytes, int group_rows, int group_blocks, Fuse fuse) {
+    const int rank = blockIdx.x % CLUSTER, last = min(cols, (rank + 1) * width), step = group_blocks * TEAMS;
+    const int group = blockIdx.x / CLUSTER / group_blocks, block = blockIdx.x / CLUSTER % group_blocks;
+    const int team = threadIdx.x / THREADS, end = (group + 1) * group_rows;
     const int begin = rank * width + threadIdx.x % THREADS * LANES;      // this thread's first column
     const float share = 1.f / float(cols);
     int turn = 0;
@@ -122,7 +125,7 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
     const auto load_scale = [&] {
         UNROLL for (int k = 0; k < HELD; ++k) {
             UNROLL for (int i = 0; i < LANES; ++i) scale[k][i] = 1;
-            fuse_load_scale(scale[k], near(k), 0, near(k));
+            fuse_load_scale(scale[k], (end - 1) * x_row + near(k), end - 1, near(k));
         }
     };
     if constexpr (!LONG) load_scale();
@@ -135,11 +138,12 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
         return of;
     };
     Statistics next = {0, 0};
-    if (has_statistics) next = known(team);
-    NO_UNROLL for (int first = 0; first < rows; first += step) {
-        const bool inside = first + team < rows;                     // warps stay whole
-        const unsigned row = inside ? first + team : rows - 1;
-        const bool goes_on = x_ahead && first + step + team < rows;
+    const int begins = end - group_rows + block * TEAMS;
+    if (has_statistics) next = known(begins + team);
+    NO_UNROLL for (int first = begins; first < end; first += step) {
+        const bool inside = first + team < end;                      // warps stay whole
+        const unsigned row = inside ? first + team : end - 1;
+        const bool goes_on = x_ahead && first + step + team < end;
         UNROLL for (int k = 0; k < HELD; ++k) {
             ahead(x_ahead, i64(row + step) * x_row + column(k), x_bytes, goes_on && column(k) < last);
             ahead(dy_ahead, i64(row + step) * dy_row + column(k), dy_bytes, goes_on && column(k) < last);
@@ -177,7 +181,7 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
     }
     rows_end();
     if (!part) return;
-    part += i64(group) * 2 * cols;
+    part += i64(blockIdx.x / CLUSTER) * 2 * cols;
     __shared__ float shown[TEAMS > 1 ? 2 * 8 * UNITS : 1];
     UNROLL for (int t = 0; t < TEAMS; ++t) {
         if (TEAMS > 1) __syncthreads();

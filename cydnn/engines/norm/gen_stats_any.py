@@ -56,5 +56,5 @@ class GenStatsAny(BatchNormAny):
         cut = walk.cut(config.splits)
         part = self.parts(p, walk, cut)
         return [walk.launch("gen_stats", cut, ("x",), ("x",), self.first(p, lanes), part=part),
-                Launch("norm_bwd_sums", dict(part=part, parts=cut.splits, cols=walk.view.cols), {},
-                       self.last(p, lanes))]
+                Launch("norm_bwd_sums", dict(part=part, parts=cut.splits, cols=walk.view.cols),
+                       dict(groups=1), self.last(p, lanes))]

@@ -101,5 +101,5 @@ class NormBwdInstance(NormInstance):
                              self.first(p, lanes), known, parts=parts, mean=p.ptr("mean")),
                  walk.launch("batch_norm_bwd_apply", cut, ("x", "dy", "dx"), BACKWARD, self.last(p, lanes),
                              known, parts=parts, stat_splits=cut.splits, **small)]
-        return steps + ([Launch("norm_bwd_sums", dict(part=part, parts=n, cols=c), {}, results)]
+        return steps + ([Launch("norm_bwd_sums", dict(part=part, parts=n, cols=c), dict(groups=1), results)]
                         if results else [])

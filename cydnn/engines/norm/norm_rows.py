@@ -24,9 +24,10 @@ MOST = 2 ** 30
 
 def spaces(p) -> tuple:
     """(dims that there is a row for, dims of a row), each the slowest in x's memory first, behind those of
-    one element."""
-    inside = p.op.axes(p.x.rank)
-    by_stride = lambda axes: tuple(sorted(axes, key=lambda a: (p.x.dims[a] > 1, -p.x.strides[a])))
+    one element. Images that have parameters of their own come first."""
+    inside, apart = p.op.axes(p.x.rank), p.op.mode == "ada_layer"
+    place = lambda a: (a > 0 or not apart, p.x.dims[a] > 1, -p.x.strides[a])
+    by_stride = lambda axes: tuple(sorted(axes, key=place))
     return by_stride(a for a in range(p.x.rank) if a not in inside), by_stride(inside)
 
 
@@ -58,14 +59,18 @@ class NormRows(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
-            yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
+        yield from self.wrong_math(p)
         if not self.clusters(p, dev):
             most = WIDE * max([n * max(units) for n, units in self.offered(dev).items()])
             yield f"needs rows of at most {most} elements on sm_{dev.sm}; got {p.op.count(p.x)}"
         if p.x.count >= MOST:
             yield f"x must have fewer than 2^30 elements; got {p.x.count}"
         yield from () if self.fitting(p) else fusion.reasons(*self.fuse(p, 1).values())
+
+    @staticmethod
+    def wrong_math(p):
+        if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
+            yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
 
     @once_per_match
     def fitting(self, p) -> list:
@@ -131,14 +136,14 @@ class NormRows(Engine):
 
     def thin(self, p, name, *, is_read=False):
         """What there is one of a row."""
-        return self._of_index(p, name, "row", spaces(p)[0], is_read)
+        return self._of_index(p, name, (("row", spaces(p)[0]),), is_read)
 
-    def _of_index(self, p, name, key, axes, is_read=False):
+    def _of_index(self, p, name, keys, is_read=False):
         @fusion.attempt
         def made(p):
             if p.operands[name] is None or not (is_read or p.uids[name] in p.region.outputs):
                 return None
-            builder = Builder("f32", Site(p.operands[name].dims, None, ((key, axes),)), p.graph)
+            builder = Builder("f32", Site(p.operands[name].dims, None, keys), p.graph)
             if is_read:
                 return builder.finish(builder.read(p.uids[name]))
             builder.values[p.uids[name]] = "v"
@@ -185,26 +190,53 @@ class NormFwdRows(NormRows):
         return [*steps, Launch(kernel, args, {}, self.given(self.fuse(p, lanes)))]
 
 
-class NormBwdRows(NormRows):
-    """One read of x and dy; parts of dscale and dbias in the workspace, added in a fixed order."""
-    index = 405
+class NormRowGradients(NormRows):
+    """What gradients share: blocks, or clusters, that stride over the rows of an image, or of all, each with
+    its part of dscale and dbias in the workspace."""
     takes = core(NormBwd, behind=many(Pointwise))
-    walked, units, joined = ("x", "dy"), BWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048,)}
+    walked = "x", "dy"
 
     def refuse(self, p, dev):
-        if p.op.mode not in ("layer", "rms"):
-            yield f"mode must be layer or rms; got {p.op.mode}"
-            return
+        if p.op.mode == "instance":
+            yield f"mode must be layer, ada_layer or rms; got {p.op.mode}"
+        else:
+            yield from self.reasons_of_rows(p, dev)
+
+    def reasons_of_rows(self, p, dev):
         yield from super().refuse(p, dev)
+
+    @staticmethod
+    def groups(p) -> int:
+        """Groups of rows that have parameters of their own."""
+        return p.x.dims[0] if p.op.mode == "ada_layer" else 1
+
+    def group_rows(self, p) -> int:
+        return p.x.count // p.op.count(p.x) // self.groups(p)
+
+    def sums(self, p) -> dict:
+        keys = ("group", (0,)), ("col", spaces(p)[1])
+        return self.given({name: self._of_index(p, name, keys) for name in ("dscale", "dbias")})
+
+    def part(self, p, blocks):
+        """The area of the sums of so many blocks a group."""
+        floats = self.groups(p) * blocks * 2 * p.op.count(p.x)
+        return p.scratch(floats * BY_NAME["f32"].bytes) if self.sums(p) else None
+
+    def finish(self, p, part, blocks) -> list:
+        """The launch that adds them."""
+        args = dict(part=part, parts=blocks, cols=p.op.count(p.x))
+        return [Launch("norm_bwd_sums", args, dict(groups=self.groups(p)), self.sums(p))] if part else []
+
+
+class NormBwdRows(NormRowGradients):
+    """One read of x and dy; parts of dscale and dbias in the workspace, added in a fixed order."""
+    index = 405
+    units, joined = BWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048,)}
 
     def fuse(self, p, lanes) -> dict:
         return dict(load_x=self.loaded(p, "x", lanes), load_dy=self.loaded(p, "dy", lanes, like="dy"),
                     load_scale=self.loaded(p, "scale", lanes), load_mean=self.thin(p, "mean", is_read=True),
                     load_rstd=self.thin(p, "rstd", is_read=True), store=self.stored(p, lanes))
-
-    def sums(self, p) -> dict:
-        inside = spaces(p)[1]
-        return self.given({name: self._of_index(p, name, "col", inside) for name in ("dscale", "dbias")})
 
     def offered(self, dev) -> dict:
         """Long rows have their sums in shared memory."""
@@ -213,30 +245,28 @@ class NormBwdRows(NormRows):
         return {n: units for n, units in found.items() if units}
 
     def blocks(self, p, dev, cluster) -> int:
-        """Blocks, or clusters, as many as are resident, each with its part of the sums."""
+        """Blocks, or clusters, of a group, as many as are resident."""
         units = self.size(p, cluster)
         teams = 8 if units == 16 else 4 if units <= 64 else 1
         per_sm = RESIDENT.get(units) or 1024 // (128 if units <= 128 else min(units, 512))
-        rows = p.x.count // p.op.count(p.x)
-        return max(min(ceil_div(rows, teams), dev.sms * per_sm // cluster), 1)
+        resident = dev.sms * per_sm // cluster // self.groups(p)
+        return max(min(ceil_div(self.group_rows(p), teams), resident), 1)
 
     def cost(self, p, dev, config):
-        parts = 16 * self.blocks(p, dev, config.cluster) * p.op.count(p.x) if self.sums(p) else 0
+        parts = 16 * self.blocks(p, dev, config.cluster) * self.groups(p) * p.op.count(p.x)
         share = 0.65 if self.size(p, config.cluster) <= 512 else BWD_SHARE[config.cluster]
         share *= 1 if config.channels > 1 else 0.22 * self.alone(p)
-        return memory_us(p, dev, efficiency=share) + (moved_us(parts, dev) if parts else 0.0)
+        return memory_us(p, dev, efficiency=share) + (moved_us(parts, dev) if self.sums(p) else 0.0)
 
     def plan(self, p, dev, config):
-        lanes, steps, sums, cols = config.channels, [], self.sums(p), p.op.count(p.x)
-        blocks = self.blocks(p, dev, config.cluster)
-        part = p.scratch(blocks * 2 * cols * BY_NAME["f32"].bytes) if sums else None
+        lanes, steps, blocks = config.channels, [], self.blocks(p, dev, config.cluster)
+        part = self.part(p, blocks)
         ahead = {f"{name}_ahead": p.ptr(name) if lanes > 1 else None for name in self.walked}
         sizes = {f"{name}_bytes": p.operands[name].dtype.bytes if lanes > 1 else 1 for name in self.walked}
         args = self.shape(p, lanes, config.cluster) | ahead | sizes | dict(
-            part=part, has_statistics=p.rstd is not None, epsilon=number_as(p, "epsilon", "f32", steps))
+            part=part, has_statistics=p.rstd is not None, group_rows=self.group_rows(p), group_blocks=blocks,
+            epsilon=number_as(p, "epsilon", "f32", steps))
         args["dx_row"] = self.strides(p)["out"] if lanes > 1 else 0
         kernel = f"norm_bwd_rows_{self.size(p, config.cluster)}_{lanes}_{config.cluster}"
-        steps.append(Launch(kernel, args, dict(blocks=blocks), self.given(self.fuse(p, lanes))))
-        if sums:
-            steps.append(Launch("norm_bwd_sums", dict(part=part, parts=blocks, cols=cols), {}, sums))
-        return steps
+        first = Launch(kernel, args, dict(groups=self.groups(p)), self.given(self.fuse(p, lanes)))
+        return [*steps, first, *self.finish(p, part, blocks)]
