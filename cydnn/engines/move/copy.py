@@ -9,6 +9,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ...graph import core
+from ...kernels.expressions import ceil_div
 from ...ops import Concatenate, Reshape, Slice, Transform, Transpose
 from ...ops.moves import Piece
 from ...steps import Launch, Pointer
@@ -20,6 +21,7 @@ from ..nested import NestedOp, NestedOperand
 
 MOST = 2 ** 31                                   # words of a launch
 WORDS = (16, 8, 4, 2, 1)                         # bytes
+RUN = 64                                         # bytes of neighbours from which they are copied 16 at once
 SHARE = {16: 0.87, 8: 0.82, 4: 0.7, 2: 0.4, 1: 0.2}              # of the bandwidth, of neighbouring words
 
 
@@ -36,6 +38,14 @@ class Walk(NamedTuple):
     def is_apart(self) -> bool:
         """Neighbours on one side lie apart on the other."""
         return self.x_strides[:1] != self.y_strides[:1]
+
+    @property
+    def run(self) -> int:
+        """Words that lie side by side on both sides, where that is more than words do at once; else 0."""
+        length = gcd(self.x_dims[0], self.y_dims[0])
+        is_long = self.bytes <= 4 and length * self.bytes >= RUN
+        is_near = self.x_strides[0] == self.y_strides[0] == 1
+        return length if is_long and is_near and max(len(self.x_dims), len(self.y_dims)) <= 4 else 0
 
 
 def _ordered(piece: Piece) -> tuple:
@@ -168,7 +178,7 @@ class Copy(Engine):
         if inner is not None:
             return inner.choice(dev)[0]
         found = self._walk(p, piece)
-        share = SHARE[found.bytes] * (0.3 if found.is_apart else 1.0)
+        share = SHARE[8 if found.run else found.bytes] * (0.3 if found.is_apart else 1.0)
         return moved_us(2 * found.count * found.bytes, dev, share)
 
     def plan(self, p, dev, config):
@@ -182,8 +192,12 @@ class Copy(Engine):
             return inner.steps(dev)
         found = self._walk(p, piece)
         (x, _), (y, _) = self._sides(p, piece)
-        return [Launch(f"move_words_{found.bytes}", dict(
-            x=x, y=y, count=found.count, x_dims=_eight(found.x_dims, 1), x_strides=_eight(found.x_strides, 0),
+        size = dict(count=found.count)
+        if found.run:
+            chunks = ceil_div(found.run * found.bytes + 15, 16)
+            size = dict(items=found.count // found.run * chunks, chunks=chunks, length=found.run)
+        return [Launch(f"move_{'runs' if found.run else 'words'}_{found.bytes}", size | dict(
+            x=x, y=y, x_dims=_eight(found.x_dims, 1), x_strides=_eight(found.x_strides, 0),
             y_dims=_eight(found.y_dims, 1), y_strides=_eight(found.y_strides, 0)))]
 
 
