@@ -91,7 +91,7 @@ from .pool.whole import PoolingBwdWhole, PoolingFwdWhole
 from .reduction.any import ReductionAny
 from .reduction.reduction import ReductionColumns, ReductionGeneric, ReductionRows
 from .reference import Reference
-from .resample.resample import ResampleBwdAny, ResampleFwdAny
+from .resample.resample import ResampleBwdAny, ResampleBwdApart, ResampleFwdAny, ResampleFwdLinear
 from .rng.any import RngAny
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
 from .rnn.fwd_cluster import RnnFwdCluster
@@ -173,7 +173,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469
-    ResampleFwdAny, ResampleBwdAny,
+    ResampleFwdLinear, ResampleFwdAny, ResampleBwdApart, ResampleBwdAny,
     # rng: 470 to 474
     RngAny,
     # rope: 475 to 479

@@ -34,7 +34,7 @@ def choices(engine, where, which, device, flops):
     graphs that it takes whole."""
     rng = random.Random(f"{engine} {where} {which}")
     small = lambda p: p.flops <= flops and getattr(p.op, "mode", "add") in (
-        *around.EXACT, *NORMS, *BATCH_NORMS, "sum_sqsum", "cross_correlation", "convolution")
+        *around.EXACT, *NORMS, *BATCH_NORMS, "bilinear", "sum_sqsum", "cross_correlation", "convolution")
     for problem, _ in zip(of_engine.problems(engine, device.facts, where, small), range(TRIES)):
         graph, smooth = around.graph_of(problem, where, which, rng)
         whole = (1 << len(graph.nodes)) - 1

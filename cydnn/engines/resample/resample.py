@@ -6,6 +6,7 @@ from math import prod
 from ... import fusion
 from ...fusion import Builder, Site
 from ...graph import core, many
+from ...kernels.expressions import ceil_div
 from ...ops import Pointwise, ResampleBwd, ResampleFwd
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, memory_us, wrong_device
@@ -199,3 +200,80 @@ class ResampleBwdAny(ResampleEngine):
                     dx_strides=strides_of(dx))
         kernel = f"resample_bwd_any_{self.kind(p)}_{self.math(p)}_{lanes}"
         return [Launch(kernel, args, {}, self.fuse(p, lanes))]
+
+
+class ResampleFwdLinear(ResampleFwdAny):
+    """Bilinear: a thread makes 16 channels of an output, or eight outputs of a row."""
+    index = 461
+    knobs, is_general = (), False
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if p.op.mode != "bilinear":
+            yield f"mode must be bilinear; got {p.op.mode}"
+        elif not self.along(p):
+            yield f"channels, or outputs of a row, must be eights side by side; got {p.lead().tensor}"
+
+    def along(self, p) -> str:
+        """The dim whose neighbours a thread makes, c or w; or ""."""
+        y = self.lead(p).tensor
+        if max(self.lanes(p)) == LANES:
+            return "c"
+        return "w" if not self.inner(p) and y.strides[-1] == 1 and y.dims[-1] % LANES == 0 else ""
+
+    def fuse(self, p, lanes) -> dict:
+        along = self.along(p)
+        loads = LANES if along == "c" else 1
+        return dict(load_x=self.loaded(p, "x", loads), store=self.stored(p, LANES if along else 1))
+
+    def configs(self, p, dev):
+        yield Config()
+
+    def cost(self, p, dev, config):
+        return memory_us(p, dev, efficiency=0.75 if self.along(p) == "c" else 0.4)
+
+    def plan(self, p, dev, config):
+        if not p.y.count:
+            return []
+        y, along, sizes = self.lead(p).tensor, self.along(p), three(p.y.dims[2:], 1)
+        c = p.y.dims[1]
+        digits = (ceil_div(c, 2 * LANES), *sizes) if along == "c" else (sizes[0] // LANES, *sizes[1:], c)
+        found = geometry(p.op, p.x.dims)
+        names = "sizes window stride begin lift units unit padding".split()
+        args = dict({n: found[n] for n in names}, items=prod(digits) * p.y.dims[0], channels=c, outs=sizes,
+                    digits=digits, x_strides=strides_of(p.x), y_strides=strides_of(y))
+        return [Launch(f"resample_fwd_linear_{self.math(p)}_{along}", args, {}, self.fuse(p, LANES))]
+
+
+class ResampleBwdApart(ResampleBwdAny):
+    """Maxima by their indices, windows side by side: a thread stores all cells of a window."""
+    index = 466
+    is_general = False
+
+    def refuse(self, p, dev):
+        yield from super().refuse(p, dev)
+        if self.kind(p) != "index":
+            yield f"mode must be max, with an index; got {p.op.mode}"
+            return
+        found, outs = geometry(p.op, p.dx.dims), three(p.dy.dims[2:], 1)
+        cover = [(o * w, s, b, n) for o, w, s, b, n in zip(outs, found["window"], found["stride"],
+                                                          found["begin"], found["lift"])]
+        want = [(size, w * found["units"], 0, 0) for size, w in zip(found["sizes"], found["window"])]
+        if cover != want:
+            yield f"windows must cover dx side by side, with nothing between; got window {p.op.window}"
+
+    def cost(self, p, dev, config):
+        return memory_us(p, dev, efficiency=0.8 if config.channels > 1 else 0.3)
+
+    def digits(self, p, lanes) -> tuple:
+        sizes = three(p.dy.dims[2:], 1)
+        return (p.dy.dims[1] // lanes, *sizes) if self.inner(p) else (*sizes, p.dy.dims[1])
+
+    def plan(self, p, dev, config):
+        lanes, dx = config.channels, self.lead(p).tensor
+        if not p.dx.count:
+            return []
+        args = dict(items=p.dy.count // lanes, channels_inner=self.inner(p), digits=self.digits(p, lanes),
+                    window=geometry(p.op, p.dx.dims)["window"], dy_strides=strides_of(p.dy),
+                    index_strides=strides_of(p.operands["index"]), dx_strides=strides_of(dx))
+        return [Launch(f"resample_bwd_apart_{self.math(p)}_{lanes}", args, {}, self.fuse(p, lanes))]

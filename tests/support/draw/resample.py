@@ -1,6 +1,8 @@
 """Random problems of resampling."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cydnn import ops
 from cydnn.ops.problem import Problem
 from cydnn.ops.resample import MODES
@@ -29,6 +31,10 @@ def _resample(op_class, rng):
     if rng.random() < 0.5:                       # whole vectors of channels
         dims = (dims[0], 8 * rng.randint(1, 4), *dims[2:])
     op = _op(op_class, rng, len(dims) - 2, compute)
+    if op.mode == "max" and rng.random() < 0.4:  # windows side by side, with nothing between them
+        window = op.geometry(len(dims))[0]
+        op = replace(op, stride=window, pre_pad=0, post_pad=0, denominator=1)
+        dims = (*dims[:2], *(max(d // w, 1) * w for d, w in zip(dims[2:], window)))
     out, layout = op.out_dims(dims), rng.choice(["nchw", "nhwc", "nhwc", None])
     if min(out) < 1:
         raise BadParam("empty output")
