@@ -13,6 +13,7 @@ from cydnn.heuristics import ANYTHING
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
 
+from . import dag_families
 from ..guard.buffers import Guarded, Space, fill_of, shift_of
 
 TYPES = ("f16", "bf16", "f32")
@@ -23,10 +24,8 @@ STEPS = {"cmp_ge": "max", "logical_not": "abs", "relu_bwd": "mul"}       # and w
 SMOOTH = ("sigmoid_fwd", "tanh_fwd", "swish_fwd", "gelu_fwd", "exp")
 SIZES = (1, 2, 5, 8, 16, 17, 24, 31, 40, 64, 72, 96, 120, 128, 136, 160, 200, 256, 264)
 WIDE = 1 << 20                                   # seeds from here on draw dims of many sizes
-INEXACT = (ops.BatchNormTraining, ops.BatchNormInference, ops.BatchNormBwd, ops.NormFwd, ops.NormBwd,
-           ops.SoftmaxFwd, ops.SoftmaxBwd,
-           ops.PoolingFwd,
-           ops.PoolingBwd)
+INEXACT = (ops.BatchNormTraining, ops.BatchNormInference, ops.BatchNormBwd, ops.SoftmaxFwd, ops.SoftmaxBwd,
+           ops.PoolingFwd, ops.PoolingBwd, *dag_families.INEXACT)
 
 
 @dataclass
@@ -213,7 +212,7 @@ FAMILIES = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, op
             ops.BatchNormTraining: _batch_norm, ops.BatchNormInference: _batch_norm,
             ops.BatchNormBwd: _batch_norm,
             ops.SoftmaxFwd: _softmax, ops.SoftmaxBwd: _softmax, ops.PoolingFwd: _pooling,
-            ops.PoolingBwd: _pooling}
+            ops.PoolingBwd: _pooling, **dag_families.FAMILIES}
 
 
 def dag(seed: int) -> tuple[Graph, bool]:
