@@ -26,9 +26,10 @@ problems = [
     """norm_bwd {4800 // LANES if CLUSTER == 1 else 6}x\
 {HELD * LANES * 8 - 8 if CLUSTER == 1 else 1024 * CLUSTER - 8} {T}""",
     """norm_bwd {13 if CLUSTER == 1 else 2}x\
-{1024 * CLUSTER if CLUSTER > 1 else HELD * 512 - 24 if LANES == 32 else HELD * LANES * 8 - 16} {T} mode=rms""",
-    """norm_bwd 2x{7 if CLUSTER == 1 else 2}x{HELD * LANES * 8 - 40 if CLUSTER == 1 else 1024 * CLUSTER - 40} \
-       {T} mode=ada_layer axis=2"""]
+{1024 * CLUSTER if CLUSTER > 1 else HELD * 512 - 24 if LANES == 32 else HELD * LANES * 8 - 16} {T} \
+       mode=rms""",
+    """norm_bwd 2x{7 if CLUSTER == 1 else 2}x\
+{HELD * LANES * 8 - 40 if CLUSTER == 1 else 1024 * CLUSTER - 40} {T} mode=ada_layer axis=2"""]
 @*/
 // Blocks, or clusters, stride over the rows of a group, which has its own scale; the `teams` of a block have
 // a row each, or PER, and row_warps warps. A thread keeps its columns, and so their sums. A warp has a ring
@@ -64,6 +65,15 @@ struct Columns {
     DEVICE int count() const { return max(stop - begin, 0); }
 };
 
+// bf16 is the upper half of its float: one instruction an element.
+template <class Elem> DEVICE void eight(const Elem* at, float (&v)[8]) { Vec<Elem, 8>::load(at).get(v); }
+template <> DEVICE void eight(const bf16* at, float (&v)[8]) {
+    const uint4 w = *reinterpret_cast<const uint4*>(at);
+    const unsigned two[4] = {w.x, w.y, w.z, w.w};
+    UNROLL for (int i = 0; i < 4; ++i)
+        v[2 * i] = __uint_as_float(two[i] << 16), v[2 * i + 1] = __uint_as_float(two[i] & 0xFFFF0000u);
+}
+
 struct Ring {
     T* slots;
     uint64_t* come;
@@ -82,8 +92,7 @@ struct Ring {
     }
     DEVICE void get(int stage, int tensor, int k, float (&v)[8]) const {
         const int lane = threadIdx.x % 32;
-        const T* at = slot(stage, tensor) + lane / LANES * (SLOT / PER) + k * LANES * 8 + lane % LANES * 8;
-        Vec<T, 8>::load(at).get(v);
+        eight(slot(stage, tensor) + lane / LANES * (SLOT / PER) + k * LANES * 8 + lane % LANES * 8, v);
     }
 };
 

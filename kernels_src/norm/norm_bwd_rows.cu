@@ -186,13 +186,18 @@ extern "C" __global__ CLUSTERED __launch_bounds__(BLOCK, RESIDENT) void KERNEL(
     UNROLL for (int t = 0; t < TEAMS; ++t) {
         if (TEAMS > 1) __syncthreads();
         if (threadIdx.x / THREADS != t) continue;
-        UNROLL for (int k = 0; k < HELD; ++k) UNROLL for (int i = 0; i < LANES; ++i) {
-            const int col = column(k) + i, at = col - rank * width;
+        UNROLL for (int k = 0; k < HELD; ++k) {
+            const int col = column(k), at = col - rank * width;
             if (col >= last) continue;
-            Pair sums = all.of(k, i);
-            if (t > 0) sums.a += shown[at], sums.b += shown[8 * UNITS + at];
-            if (t < TEAMS - 1) shown[at] = sums.a, shown[8 * UNITS + at] = sums.b;
-            else part[col] = sums.a, part[cols + col] = sums.b;
+            alignas(16) float out[2][LANES];
+            UNROLL for (int i = 0; i < LANES; ++i) {
+                Pair sums = all.of(k, i);
+                if (t > 0) sums.a += shown[at + i], sums.b += shown[8 * UNITS + at + i];
+                if (t < TEAMS - 1) shown[at + i] = sums.a, shown[8 * UNITS + at + i] = sums.b;
+                out[0][i] = sums.a, out[1][i] = sums.b;
+            }
+            if (t == TEAMS - 1) UNROLL for (int s = 0; s < 2; ++s)
+                reinterpret_cast<Vec<float, LANES>*>(out[s])->store(part + i64(s) * cols + col);
         }
     }
 }

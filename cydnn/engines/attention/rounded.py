@@ -1,4 +1,4 @@
-"""How far attention may be off whose weights, and their gradients, are rounded before they meet the others."""
+"""How far attention may be off whose weights, and their gradients, are rounded before they meet others."""
 from __future__ import annotations
 
 from math import sqrt

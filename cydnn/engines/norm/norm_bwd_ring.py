@@ -12,7 +12,7 @@ MOST = {2: 24, 4: 16}                            # warps of a block, by the eigh
 LEAST = 1024                                     # elements of a block of a cluster
 STATIC, MOST_STAGES, ENOUGH = 3 << 10, 4, 3
 # of the bandwidth: of rows that lanes of a warp have, by the eights of a thread, by the blocks of a row
-NARROW, SHARE, JOINED = 0.6, {2: 0.75, 4: 0.8}, {1: 1.0, 2: 0.93, 4: 0.78, 8: 0.7}
+NARROW, SHARE, JOINED = 0.4, {2: 0.48, 4: 0.52}, {1: 1.0, 2: 0.93, 4: 0.7, 8: 0.7}
 
 
 class NormBwdRing(NormRowGradients):

@@ -36,7 +36,8 @@ def _norm(dag, op_class):
 
 
 def _resample(dag, op_class):
-    rng, dims = dag.rng, _image(dag, dag.rng.choice([1, 8]))
+    rng, (n, c, h, w) = dag.rng, _image(dag, dag.rng.choice([1, 8]))
+    dims = n, c, h + 1, w
     mode = rng.choice(["max", "bilinear", "nearest", "avg_include_padding"])
     op = op_class(mode=mode, window={"bilinear": 2, "nearest": 1}.get(mode, rng.choice([2, 3])),
                   stride=rng.choice([1, 2]), pre_pad=rng.choice([0, 1]), post_pad=rng.choice([0, 1]),
