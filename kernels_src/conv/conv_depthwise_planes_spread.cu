@@ -18,10 +18,12 @@ needs  = ["planes >= 1", "group >= 1", "strips >= 1", "rows >= 1", "of_strips ==
           "bands * strips * rows * 2 >= out[0] + pad[0] % 2",
           """stage_bytes >= 96 + {sizeof(T)} * size[1] * (group * size[0] if group > 1 else \
              min(size[0], strips * rows + {K // 2}))"""]
-problems = ["conv_dgrad n2c5h11w13 k5r{K}s{K} pad={K // 2} stride=2 groups=5 {T}",
+problems = ["conv_dgrad n1c1h8w263 k1r{K}s{K} pad={K // 2} stride=2 groups=1 {T}",
+            "conv_dgrad n2c5h11w13 k5r{K}s{K} pad={K // 2} stride=2 groups=5 {T}",
             """conv_dgrad n1c3h12w18 k3r{K}s{K} pre_pad=0,{K // 2 + 1} post_pad=1,0 stride=2 groups=3 \
                mode=convolution {T}""",
-            "conv_dgrad n1c1h8w263 k1r{K}s{K} pad={K // 2} stride=2 groups=1 {T}"]
+            "conv_dgrad n1c3h12w13 k3r{K}s{K} pre_pad=0,{K // 2 + 1} post_pad=1,0 stride=2 groups=3 {T}",
+            "conv_dgrad n1c3h12w18 k3r{K}s{K} pad={K // 2} stride=2 groups=3 {T}"]
 @*/
 // dx[h, w] = sum over r, s with h + pad - r and w + pad - s even of
 //            w[r, s] * dy[(h + pad - r) / 2, (w + pad - s) / 2]
@@ -88,7 +90,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     cp_async_wait<0>();
     __syncthreads();
     T* plane = dx + (block.plane + mine) * (i64(out[0]) * out[1]);
-    for (int item = threadIdx.x; item < items; item += THREADS) {
+    NO_UNROLL for (int item = threadIdx.x; item < items; item += THREADS) {
         unsigned pair, strip;
         of_strips.divmod(pairs.divmod(item, pair), strip);
         const int m0 = from + strip * rows, m1 = min(m0 + rows, all);

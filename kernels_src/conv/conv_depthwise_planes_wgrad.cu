@@ -22,10 +22,11 @@ needs  = ["images >= 1", "part_images >= 1", "group >= 1", "strips >= 1", "rows 
              min(size[0], (strips * rows - 1) * {S} + {K}))""",
           """stage_bytes >= x_bytes + 96 + {sizeof(T)} * out[1] * (group * out[0] if group > 1 else \
              min(out[0], strips * rows))"""]
-problems = ["conv_wgrad n3c5h11w13 k5r{K}s{K} pad={K // 2} stride={S} groups=5 {T}",
+problems = ["conv_wgrad n3c5h{11 * S}w13 k5r{K}s{K} pad={K // 2} stride={S} groups=5 {T}",
             """conv_wgrad n1c3h9w18 k3r{K}s{K} pre_pad=0,{K // 2} post_pad=1,{K // 2} stride={S} groups=3 \
                mode=convolution {T}""",
-            "conv_wgrad n1c1h{6 + 2 * S}w{260 * S + 3} k1r{K}s{K} pad={K // 2} stride={S} groups=1 {T}"]
+            "conv_wgrad n9c1h{6 + 2 * S}w{260 * S + 3} k1r{K}s{K} pad={K // 2} stride={S} groups=1 {T}",
+            "conv_wgrad n9c33h4w4 k33r{K}s{K} pad={K // 2} stride={S} groups=33 {T}"]
 @*/
 // A block has `group` channels, or a band of one, of `part_images` images one after the other; the next is on
 // its way while one is walked through. A thread keeps the rows of x that a row of dy meets. Its sums go to
@@ -61,7 +62,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         cp_async_commit();
         cp_async_wait<1>();
         __syncthreads();
-        for (int item = threadIdx.x; item < items; item += THREADS) {
+        NO_UNROLL for (int item = threadIdx.x; item < items; item += THREADS) {
             unsigned pair, strip;
             const int mine = of_strips.divmod(pairs.divmod(item, pair), strip), q = pair * 2;
             const int p0 = from + strip * rows, p1 = min(p0 + rows, out[0]);
@@ -98,7 +99,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     UNROLL for (int t = 0; t < K * K; ++t) shared[threadIdx.x][t] = sums[t / K][t % K];
     __syncthreads();
     const int each = cut.is_whole() ? strips * int(pairs.by) : THREADS;              // threads of a channel
-    for (int i = threadIdx.x; i < planes * K * K; i += THREADS) {
+    NO_UNROLL for (int i = threadIdx.x; i < planes * K * K; i += THREADS) {
         const int of = i / (K * K), tap = i % (K * K);
         float sum = 0.f;
         _Pragma("unroll 8") for (int t = of * each; t < (of + 1) * each; ++t) sum += shared[t][tap];

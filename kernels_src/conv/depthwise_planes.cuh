@@ -25,7 +25,7 @@ DEVICE const Elem* bring_run(char* memory, const Elem* from, i64 begin, int coun
     memory += FRONT;
     const unsigned to = shared_address(memory);
     from += begin - skip, total -= begin - skip;
-    for (int i = threadIdx.x; i < vectors; i += THREADS)
+    NO_UNROLL for (int i = threadIdx.x; i < vectors; i += THREADS)
         cp_async<16>(to + i * 16, from + i * EACH, int(min(total - i * EACH, i64(EACH))) * int(sizeof(Elem)));
     return reinterpret_cast<const Elem*>(memory) + skip;
 }
@@ -127,7 +127,7 @@ DEVICE void walk_planes(const Elem* x, const Elem* w, Elem* y, float alpha, floa
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();
-    for (int item = threadIdx.x; item < items; item += THREADS) {
+    NO_UNROLL for (int item = threadIdx.x; item < items; item += THREADS) {
         unsigned pair, strip;
         cut.of_strips.divmod(cut.pairs.divmod(item, pair), strip);
         const int q = pair * 2, p0 = from + strip * cut.rows, p1 = min(p0 + cut.rows, cut.out[0]);

@@ -13,8 +13,8 @@ from ...ops import ConvFprop, Pointwise
 from ...steps import TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
-from ..tile import sums
-from ..tile.cost import INTAKE, TILES
+from ..tile import cost as model, sums
+from ..tile.cost import TILES
 from ..tile.line import CHUNK_BYTES, LINE_BYTES, LINES, Line, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import Matrices, size_refusals
@@ -75,9 +75,10 @@ class WindowProgram(TileProgram):
 
     def _model(self, p, g, dev, tile, cast=1):
         """Rows that begin within a line of memory come in later."""
-        model, t = super()._model(p, g, dev, tile, cast), TILES[tile]
+        found, t = super()._model(p, g, dev, tile, cast), TILES[tile]
         of_rows, of_columns = (1 + LATE.get(begins(d), 0.0) for d in self.lines(p))
-        return model._replace(step=max(model.step, (t.m * of_rows + t.n * of_columns) * LINE_BYTES / INTAKE))
+        read = (t.m * of_rows + t.n * of_columns) * LINE_BYTES / model.INTAKE
+        return found._replace(step=max(found.step, read))
 
     def refuse(self, p, dev):
         wrong = [*self.wrong(p, dev, self.source), *no_elements(p.operands)]
