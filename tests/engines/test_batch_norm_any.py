@@ -16,6 +16,7 @@ from cydnn.ops import BatchNormBwd, BatchNormTraining, Pointwise, Problem
 from cydnn.tensor import TensorDesc
 from support.check import matrix
 from support.draw import alone, draw
+from support.draw.dags import check, dag
 
 H200 = KNOWN["h200"]
 X, SCALE, BIAS, Z, NORMAL, SUM, Y, MEAN, RSTD, MASK, ZERO, DY, DZ, DX, DSCALE, DBIAS = range(1, 17)
@@ -98,6 +99,14 @@ def test_the_first_launch_stores_what_the_second_reads(kind, stores, reads_mask)
 def test_instance_norm_is_batch_norm_of_each_image(line, index):
     part, = best(graph_of(Problem.parse(line)), H200).parts
     assert (part.engine.index, part.config.channels) == (index, 8)
+
+
+@pytest.mark.parametrize("seed", [271, 1048648])
+def test_neighbours_are_of_one_row_where_others_have_less(seed):
+    """What stands behind reads a tensor of some of the dims; eight means at once would cross a row."""
+    graph, smooth = dag(seed)
+    assert any(part.engine.index == 266 for part in best(graph, H200).parts)
+    assert check(graph, smooth, devices.get("ptx:sm_90"), seed) == []
 
 
 @pytest.mark.parametrize("line", ["gen_stats x=32x64x28x28:bf16@nhwc", "gen_stats x=32x64x28x28:f16",

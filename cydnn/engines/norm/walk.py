@@ -104,8 +104,9 @@ def walk_of(col_axes, order, big: dict, small: dict, lanes: int) -> SplitWalk | 
     if len(row_dims) > 2 or any(t.alignment < 16 or t.dtype.bits < 8 for t in big.values()):
         return None
     steps = [s for n in big for s in (*row_strides[n], *col_strides[n]) if s != 1]
+    nearest = next((dims[a] for a in reversed(cols) if dims[a] > 1), 1)      # other tensors may have it alone
     for sizes, strides, is_cols in ((col_dims, col_strides, True), (row_dims, row_strides, False)):
         is_near = all(strides[n][0] == 1 for n in big) and sizes[0] % lanes == 0
         if is_near and not any(s % lanes for s in steps):
-            return walk(is_cols)
+            return walk(is_cols) if not is_cols or nearest % lanes == 0 else None
     return None
