@@ -46,7 +46,8 @@ def forward(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask
                        "got True")
     options = _options(dropout_p, is_causal, scale)
     arrays = query, key, value, *NO_OTHERS
-    o, stats = ATTENTION._found(arrays, options, None, True).run(arrays)
+    with torch.no_grad():                        # autograd is above
+        o, stats = ATTENTION._found(arrays, options, None, True).run(arrays)
     none = torch.empty(0, dtype=torch.int64, device=query.device)
     return o, stats.squeeze(-1), none, none, query.shape[2], key.shape[2], none, none, none
 

@@ -114,7 +114,7 @@ def test_attention_is_a_flash_attention_of_torch():
     q, k, v = ((X * n).requires_grad_() for n in (1, 2, 3))
     want = T.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)
     arrays, grad = [x.detach() for x in (q, k, v)], torch.randn_like(want)
-    o, stats, *more = torch_attention.forward(*arrays, is_causal=True, scale=0.3)
+    o, stats, *more = torch_attention.forward(q, k, v, is_causal=True, scale=0.3)
     found = torch_attention.backward(torch_operators.backward_of(torch_attention.ATTENTION))(
         grad, *arrays, o, stats, *more[:4], 0.0, True, None, None, scale=0.3)
     for a, b in zip((o, *found), (want, *torch.autograd.grad(want, (q, k, v), grad))):
