@@ -45,8 +45,7 @@ NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
                "reduction", "batch_norm_inference")
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
 SMS = {"conv/conv_dgrad_few.cu": 4,              # sums are split further where more SMs are to be filled
-       "conv/conv_depthwise_planes_wgrad.cu": 1,
-       "norm/norm_bwd_ring.cu": 1}               # and blocks have more rows at once
+       "conv/conv_depthwise_planes_wgrad.cu": 1}
 
 
 def device_for(name: str, target: str):

@@ -77,7 +77,6 @@ from .norm.batch_norm_training_ring import BatchNormTrainingRing
 from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
 from .norm.gen_stats_any import GenStatsAny
-from .norm.norm_bwd_ring import NormBwdRing
 from .norm.norm_instance import NormBwdInstance, NormFwdInstance
 from .norm.norm_rows import NormBwdRows, NormFwdRows
 from .paged_cache_load.any import PagedCacheLoadAny
@@ -167,7 +166,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # im2col: 380 to 389
     Im2colAny,
     # layer, RMS and instance normalization: 400 to 419
-    NormFwdRows, NormFwdInstance, NormBwdRing, NormBwdRows, NormBwdInstance,
+    NormFwdRows, NormFwdInstance, NormBwdRows, NormBwdInstance,
     # attention: 420 to 449
     SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdWgmma, SdpaBwdMma, SdpaBwdAny,
     # moving: 450 to 459

@@ -26,7 +26,7 @@ def drawn(engine, rng):
             return problem
 
 
-@pytest.mark.parametrize("index", [400, 405, 406])
+@pytest.mark.parametrize("index", [400, 405])
 @pytest.mark.parametrize("seed", range(16))
 def test_random_problems(index, seed):
     rng, engine = random.Random(seed), BY_INDEX[index]
@@ -50,19 +50,18 @@ def test_eight_neighbours_are_one_access(line, lanes):
     ("norm_bwd 16384x4096 bf16", "part 0: 405 channels=8 cluster=1"),
     ("norm_bwd 16384x4096 bf16 mode=rms", "part 0: 405 channels=8 cluster=1"),
     ("norm_bwd 64x512x1024 bf16 mode=ada_layer axis=2", "part 0: 405 channels=8 cluster=1"),
-    ("norm_bwd 8192x5120 bf16", "part 0: 406 cluster=1 threads_per_row=160 stages=3"),
-    ("norm_bwd 1024x12288 bf16", "part 0: 406 cluster=2 threads_per_row=192 stages=4"),
+    ("norm_bwd 8192x5120 bf16", "part 0: 405 channels=8 cluster=1"),
+    ("norm_bwd 1024x12288 bf16", "part 0: 405 channels=8 cluster=1"),
     ("norm_bwd 16384x4095 bf16", "part 0: 405 channels=1 cluster=1"),
     ("norm_fwd 256x131072 bf16", "part 0: 400 channels=8 cluster=8")])
 def test_choices(line, text):
     assert best(graph_of(Problem.parse(line)), H200).text == text
 
 
-@pytest.mark.parametrize("index", [405, 406])
 @pytest.mark.parametrize("line, launches", [
     ("norm_bwd 9x64 f16", 2), ("norm_bwd 9x64 f16 dscale=none dbias=none", 1),
     ("norm_bwd 3x9x64 f16 mode=ada_layer axis=2", 2)])
-def test_launches_of_a_gradient(line, launches, index):
-    engine = BY_INDEX[index]
+def test_launches_of_a_gradient(line, launches):
+    engine = BY_INDEX[405]
     assert engine.op is ops.NormBwd
     assert len(alone.steps(engine, alone.match(Problem.parse(line)), H200)) == launches
