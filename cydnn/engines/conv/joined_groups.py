@@ -30,7 +30,8 @@ class JoinedGroups(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
-        wrong = [*no_variant(p, "conv/conv_groups_join.cu", *p.op.reads)]
+        is_read = p.op.parts[1] in p.op.reads    # filters; where they are written, of their type too
+        wrong = [*no_variant(p, "conv/conv_groups_join.cu", *(p.op.reads if is_read else p.op.parts))]
         yield from wrong
         if wrong:
             return
