@@ -5,7 +5,7 @@ import json
 from collections import OrderedDict
 
 from ..device import assembled
-from ..given import reason, shown
+from ..given import instance, reason, shown
 from ..graph import Graph
 from ..graph.text import digest
 from ..heuristics import Choice, Wish, memory, parse
@@ -69,6 +69,8 @@ class kernel_cache:
     def first(self, graph: Graph, facts, wish: Wish) -> Choice | None:
         """The first choice of a graph that was chosen for before; None where it was not. The others are not
         read."""
+        instance("kernel_cache: graph", graph, Graph)
+        instance("kernel_cache: wish", wish, Wish)
         return next(iter(self._read(self._texts.get(_name(graph, facts, wish), ())[:1], graph, facts)), None)
 
     def _read(self, texts, graph, facts) -> list[Choice]:
