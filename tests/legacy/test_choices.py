@@ -61,11 +61,11 @@ DIRECTIONS = {"conv_fprop": (conv_compute.FORWARD, c.getConvolutionForwardAlgori
                              "x dy dw")}
 
 
-def descriptor(name, d):
-    """A descriptor of an operand; a filter in the format of its strides."""
+def descriptor(name, d, form=NCHW):
+    """A descriptor of an operand; a filter in a format."""
     if "w" in name:
         found = c.createFilterDescriptor()
-        c.setFilterNdDescriptor(found, d.dtype.enum, NHWC if d.is_packed("nhwc") else NCHW, d.rank, d.dims)
+        c.setFilterNdDescriptor(found, d.dtype.enum, form, d.rank, d.dims)
     else:
         found = c.createTensorDescriptor()
         c.setTensorNdDescriptor(found, d.dtype.enum, d.rank, d.dims, d.strides)
@@ -93,7 +93,9 @@ def test_an_algorithm_reaches_what_the_graph_takes(op):
             continue
         taken = best(graph_of(problem), FACTS)
         pad, _, stride, _ = problem.op.geometry(problem.descs[0].rank)
-        first, second, last = (descriptor(name, problem.operands[name]) for name in names.split())
+        operands = [problem.operands[name] for name in names.split()]       # a filter of one tap is both
+        form = NHWC if all(d.is_packed("nhwc") for d in operands) else NCHW
+        first, second, last = (descriptor(*pair, form) for pair in zip(names.split(), operands))
         descs = first, second, conv_desc(pad, stride), last
         found = algorithms(call, *descs)
         if taken.text not in [str(one) for one in found.values()]:
@@ -212,7 +214,8 @@ WORKS = {                                        # op: what a line of it is as a
     "scale_tensor": lambda o, y: said(tensor_ops.SCALE, y),
     "im2col": columns,
 }
-ONLY_GRAPHS = {"matmul", "reduction", "dropout_factors", "norm_fwd", "norm_bwd", "sdpa", "sdpa_bwd"}
+ONLY_GRAPHS = {"matmul", "reduction", "dropout_factors", "norm_fwd", "norm_bwd", "sdpa", "sdpa_bwd",
+               "concatenate", "resample_bwd", "resample_fwd", "rng", "rope", "slice", "transpose"}
 
 
 def test_every_operation_of_the_benchmarks_is_looked_at():

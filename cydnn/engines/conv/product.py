@@ -108,6 +108,7 @@ class ConvFpropProduct(Product):
 class ConvDgradProduct(Product):
     """dx[image] = w^T @ dy[image]: rows are channels, columns are pixels, which may be contiguous (NCHW)."""
     index = 123
+    v5 = ("ALGO_1",)
     takes = core(ConvDgrad)
 
     @once_per_match
@@ -120,6 +121,7 @@ class ConvWgradProduct(Product):
     """dw = the sum over images of dy[image] @ x[image]^T: products in f32 in the workspace, added in
     order."""
     index = 143
+    v5 = ("ALGO_1",)
     takes = core(ConvWgrad)
 
     def wrong_steps(self, p, dev):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Transform
+from ...status import BadParam
 from ...steps import Pointer, mapped
 from ...tensor import TensorDesc
 from ..engine import Config, Engine, no_elements, no_variant, wrong_device
@@ -62,7 +63,11 @@ class Repack(Engine):
         yield from wrong
         if wrong:
             return
-        forms = self.forms(p)
+        try:
+            forms = [form for form in self.forms(p) if self.nested(p, form)]
+        except BadParam as error:
+            yield f"its copies must be tensors: {error.args[0]}"
+            return
         if not forms:
             yield f"{image} and {out} are packed NHWC, and engines of {p.op.name} read them at full speed"
             return
