@@ -59,18 +59,14 @@ class NormRows(Engine):
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        yield from self.wrong_math(p)
+        if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
+            yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
         if not self.clusters(p, dev):
             most = WIDE * max([n * max(units) for n, units in self.offered(dev).items()])
             yield f"needs rows of at most {most} elements on sm_{dev.sm}; got {p.op.count(p.x)}"
         if p.x.count >= MOST:
             yield f"x must have fewer than 2^30 elements; got {p.x.count}"
         yield from () if self.fitting(p) else fusion.reasons(*self.fuse(p, 1).values())
-
-    @staticmethod
-    def wrong_math(p):
-        if p.op.math != "f32" or fusion.math_of((), [d for d in p.descs if d is not None]) != "f32":
-            yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
 
     @once_per_match
     def fitting(self, p) -> list:
@@ -190,20 +186,17 @@ class NormFwdRows(NormRows):
         return [*steps, Launch(kernel, args, {}, self.given(self.fuse(p, lanes)))]
 
 
-class NormRowGradients(NormRows):
-    """What gradients share: blocks, or clusters, that stride over the rows of an image, or of all, each with
-    its part of dscale and dbias in the workspace."""
-    takes = core(NormBwd, behind=many(Pointwise))
-    walked = "x", "dy"
+class NormBwdRows(NormRows):
+    """One read of x and dy by blocks, or clusters, that stride over the rows of an image, or of all; each has
+    its part of dscale and dbias in the workspace, added in a fixed order."""
+    index, takes = 405, core(NormBwd, behind=many(Pointwise))
+    walked, units, joined = ("x", "dy"), BWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048,)}
 
     def refuse(self, p, dev):
         if p.op.mode == "instance":
             yield f"mode must be layer, ada_layer or rms; got {p.op.mode}"
         else:
-            yield from self.reasons_of_rows(p, dev)
-
-    def reasons_of_rows(self, p, dev):
-        yield from super().refuse(p, dev)
+            yield from super().refuse(p, dev)
 
     @staticmethod
     def groups(p) -> int:
@@ -226,12 +219,6 @@ class NormRowGradients(NormRows):
         """The launch that adds them."""
         args = dict(part=part, parts=blocks, cols=p.op.count(p.x))
         return [Launch("norm_bwd_sums", args, dict(groups=self.groups(p)), self.sums(p))] if part else []
-
-
-class NormBwdRows(NormRowGradients):
-    """One read of x and dy; parts of dscale and dbias in the workspace, added in a fixed order."""
-    index = 405
-    units, joined = BWD_UNITS, {2: (2048,), 4: (2048,), 8: (2048,)}
 
     def fuse(self, p, lanes) -> dict:
         return dict(load_x=self.loaded(p, "x", lanes), load_dy=self.loaded(p, "dy", lanes, like="dy"),
