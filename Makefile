@@ -4,10 +4,8 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
-# cydnn.torch is tested where torch is: CI takes the CPU build, which its machines have.
-ifeq ($(CI),true)
-TORCH := torch==2.13.0+cpu
-endif
+# cydnn.torch is tested where torch is: make test TORCH=torch==2.13.0+cpu
+TORCH ?=
 
 .PHONY: demo test lab sanitize ptx wheel clean
 
