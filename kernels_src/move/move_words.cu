@@ -15,6 +15,8 @@ problems = [
     """concatenate axis=1 inputs=\
 3x40x{'5:i8' if W == 1 else '3:f16' if W == 2 else '5:f32' if W == 4 else '6:f32' if W == 8 else '8:f32'}+\
 3x21x{'5:i8' if W == 1 else '3:f16' if W == 2 else '5:f32' if W == 4 else '6:f32' if W == 8 else '8:f32'}""",
+    """slice x=2x3x2x3x2x3x2x120:{'i8' if W == 1 else 'f16' if W == 2 else 'f32' if W == 4 else 'f64'} \
+       start=0,0,0,0,0,0,0,0 step=1,2,1,2,1,2,1,{1 if W == 16 else 2}""",
     "transpose x=2x3x3x2x2x2x2x8:f32 permutation=3,0,1,6,2,4,5,7"]
 @*/
 // Dims innermost first, strides in words. Where both addresses are one, the elements are there already.

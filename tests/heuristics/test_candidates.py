@@ -115,7 +115,7 @@ def test_engines_that_may_and_may_not_be_used():
         best(of(CONV), H200, Wish(engines=(108,)))
     assert all(engine.index == 108 for engine, _ in caught.value.facts["reasons"])
     with pytest.raises(NotSupported, match=r"none of the engines you asked for \(199:matmul_simt\) computes "
-                       "this operation; these do: 103:conv_fprop_depthwise_slide 108:"):
+                       "this operation; these do: 103:conv_fprop_depthwise_slide 107:"):
         best(of(CONV), H200, Wish(engines=(199,)))
     with pytest.raises(NotSupported, match=r"you asked for notes \('fft', 'winograd'\), which leaves out"):
         best(of(CONV), H200, Wish(notes=("fft", "winograd")))
