@@ -94,11 +94,16 @@ def devices():
     return rows, default.name, why
 
 
+def targets() -> list[str]:
+    """What there are images for."""
+    from . import kernels
+    return sorted({target for name in kernels.names() for target in kernels.get(name).row["images"]})
+
+
 def interpreters() -> list[str]:
     """Devices that run the kernels' PTX in NumPy, by the targets that there are."""
-    from . import kernels
     try:
-        found = {t.rstrip("af") for n in kernels.names() for t in kernels.get(n).row["images"]}
+        found = {target.rstrip("af") for target in targets()}
     except CydnnError:                           # ptx_state says what is broken
         return []
     return [f"ptx:{target}" for target in sorted(found)]
@@ -107,13 +112,12 @@ def interpreters() -> list[str]:
 def ptx_state() -> str:
     from . import kernels
     try:
-        names, wrong = kernels.names(), kernels.verify()
-        targets = sorted({t for n in names for t in kernels.get(n).row["images"]})
+        names, wrong, found = kernels.names(), kernels.verify(), " ".join(targets())
     except CydnnError as error:
         return f"broken: {error}"
     if wrong:
         return f"broken: {wrong[0]}" + (f", and {len(wrong) - 1} more" if wrong[1:] else "")
-    said = f"ok, {len(names)} kernels for {' '.join(targets)} in {kernels.ptx_dir()}"
+    said = f"ok, {len(names)} kernels for {found} in {kernels.ptx_dir()}"
     other = kernels.replaced() or ("" if kernels.is_as_built() else
                                    "the manifest is another than the extension was built with")
     return f"{said}; {other}" if other else said
