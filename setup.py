@@ -39,6 +39,7 @@ setup(
     packages=[*find_packages(include=["cydnn", "cydnn.*"]), *OTHERS],
     package_dir=OTHERS,
     package_data={"": ["*.pyx", "*.pxd", "*.pyi"], "cydnn": ["py.typed"], "cydnn.backend": ["*.csv"],
+                  "cydnn.fusion": ["instructions.json"],
                   "cydnn.heuristics": ["errata.json", "shipped/*.txt"],
                   "cydnn._ptx": ["*.json", "**/*.ptx", "**/*.xz"],
                   "cydnn._build.kernels_src": ["**/*.cu", "**/*.cuh"]},

@@ -8,7 +8,7 @@ from ..dtypes import BY_NAME
 from ..ops.pointwise import WHOLE
 from ..graph import Lead, Match, Node, number_of, once_per_match, source_of
 from ..steps import Pointer
-from .functions import find
+from .functions import instructions
 from .program import MOST_BYTES, Extra, Fused, Program, Step
 from .rules import needs_rounding
 from .site import CannotPlace, Places, Site
@@ -245,7 +245,7 @@ def has_room(border) -> bool:
 
 @lru_cache(maxsize=1024)
 def _work(program) -> int:
-    steps = (find(step.mode, program.math, program.fast)[1].instructions for step in program.steps)
+    steps = (instructions(step.mode, program.math, program.fast) for step in program.steps)
     return len(program.tensors) + sum(steps)
 
 

@@ -7,9 +7,11 @@ local to the scope it is pasted in.
 """
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 from .. import kernels
 from ..status import InternalError
@@ -19,6 +21,7 @@ LIBRARIES = {                                    # (math, fast): first come, fir
     ("f64", False): ("pointwise_f64",), ("f64", True): ("pointwise_f64",),
 }
 TARGET_SM = 75                                   # the oldest: what it has, all have
+COUNTED = Path(__file__).with_name("instructions.json")
 
 _FUNC = re.compile(r"^(?:\.visible |\.weak )?\.func .*?\b(\w+)\s*\(([^)]*)\)\s*\{\n(.*?)^\}\n", re.M | re.S)
 _VARIABLE = re.compile(r"^\.(?:global|const) .*?\b(\w+)\[\d+\] = .*;\n", re.M)
@@ -99,3 +102,24 @@ def find(mode: str, math: str, fast: bool) -> tuple[Library, DeviceFunction]:
         if mode in library(name).modes:
             return library(name), library(name).function(mode)
     raise InternalError(f"fusion: mode {mode} must be a function of {' or '.join(names)}; got none")
+
+
+# ---- What an element costs, known without the bodies ----
+
+@lru_cache(maxsize=None)
+def _counted() -> dict:
+    return json.loads(COUNTED.read_text())
+
+
+def instructions(mode: str, math: str, fast: bool) -> int:
+    """Instructions of a mode's body for an element, as ``counts`` found them: no body is read for a choice
+    whose code is in a cache."""
+    known = next(filter(None, (_counted()[name].get(mode) for name in LIBRARIES[math, fast])), None)
+    return find(mode, math, fast)[1].instructions if known is None else known
+
+
+def counts() -> dict:
+    """{library: {mode: instructions of its body}}, for ``instructions.json``."""
+    names = dict.fromkeys(name for found in LIBRARIES.values() for name in found)
+    return {name: {mode: library(name).function(mode).instructions for mode in sorted(library(name).modes)}
+            for name in names}

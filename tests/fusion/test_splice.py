@@ -5,6 +5,7 @@ texts anew; read their diff.
 """
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -22,7 +23,7 @@ from fusion_rules import (COL, COLS, DIVISORS, GOLDEN, KERNEL, OFF, PROGRAMS, PT
 from cydnn import kernels
 from cydnn.device.ptx import PtxDevice
 from cydnn.dtypes import BY_NAME
-from cydnn.fusion import At, Extra, Fused, Program, Step, bases, splice
+from cydnn.fusion import At, Extra, Fused, Program, Step, bases, functions as bodies, splice
 from cydnn.fusion.emit import chunks
 from cydnn.fusion.functions import find
 from cydnn.fusion.registers import Mark, literal
@@ -50,6 +51,15 @@ def test_golden(name):
     if os.environ.get("CYDNN_GOLDEN") == "write":
         path.write_text(got)
     assert got == path.read_text()
+
+
+def test_counted_instructions():
+    """What is read in place of the bodies says what they have."""
+    if os.environ.get("CYDNN_GOLDEN") == "write":
+        bodies.COUNTED.write_text(json.dumps(bodies.counts(), indent=1) + "\n")
+        bodies._counted.cache_clear()
+    assert bodies.counts() == bodies._counted(), "write it anew: CYDNN_GOLDEN=write pytest tests/fusion"
+    assert bodies.instructions("relu_fwd", "f32", True) == bodies._counted()["pointwise_f32"]["relu_fwd"]
 
 
 @pytest.mark.parametrize("text", [TEXT, moved(TEXT, 24)], ids=["golden", "moved"])
