@@ -3,6 +3,8 @@ prints and parses back."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Callable
 
 from ..arena import arrange
 from ..engines import BY_INDEX, Config, Engine, engines_for
@@ -18,11 +20,16 @@ from . import errata
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A match, the engine that computes it, its configuration and estimate in microseconds."""
+    """A match, the engine that computes it, its configuration and its estimate in microseconds, or what gives
+    the estimate when it is asked for."""
     match: Match
     engine: Engine
     config: Config
-    us: float = field(compare=False)
+    estimate: float | Callable = field(compare=False)
+
+    @once
+    def us(self) -> float:
+        return self.estimate() if callable(self.estimate) else self.estimate
 
     @property
     def region(self):
@@ -311,12 +318,12 @@ class Choice:
 
 
 def checked(match: Match, engine, config, facts) -> tuple:
-    """(configuration, its cost). Raises BadParam where the engine does not offer it."""
+    """(configuration, what gives its cost). Raises BadParam where the engine does not offer it."""
     if not engine.offers(match, facts, config):
         offered = list(engine.configs(match, facts))
         some = ", ".join(str(c) or "(none)" for c in offered[:8]) + (" …" if len(offered) > 8 else "")
         raise BadParam(f"build: config of {engine} must be one of {some}; got {config}")
-    return config, engine.cost(match, facts, config)
+    return config, partial(engine.cost, match, facts, config)
 
 
 def _shares(part: Part, facts) -> dict:
