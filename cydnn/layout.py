@@ -14,6 +14,7 @@ from .given import instance, reason, shown
 from .graph import FromTensor, Graph, source_of
 from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse, tuned
+from .locks import once
 from .operand import of_slots
 from .status import BadParam
 from .steps import Launch, Memset, Pointer, Scalar, TensorMap, mapped
@@ -70,7 +71,7 @@ class Layout:
             return Pointer(-1, self._offsets[value.uid] + value.addend)
         return Pointer(self._slot_of[value.uid], value.addend)
 
-    @property
+    @once
     def text(self) -> str:
         """What is computed: what lines of the log and errors say."""
         return problems(self.graph)

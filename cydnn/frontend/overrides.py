@@ -2,7 +2,6 @@
 their configurations compute it where they take it; else others are chosen that need no more workspace."""
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 
 from .. import heuristics
@@ -41,13 +40,13 @@ def of_dims(g, candidate, changes: dict):
 
 def _with_dims(g, changes: dict):
     """The same calls on tensors of which some have other dims; what was inferred is inferred anew."""
-    twins = {t: copy(t) for t in g.tensors}
+    twins = {t: _twin(t) for t in g.tensors}
     for t, twin in twins.items():
         twin.uid, twin.found, twin.is_built = t.key, None, False
         twin.dim, twin.stride = changes.get(t.key, (t.dim, t.stride))
         twin.ragged_offset = twins.get(t.ragged_offset)
     turned = lambda tensors: {name: twins[t] for name, t in tensors.items()}
-    other = copy(g)
+    other = _twin(g)
     other.tensors = list(twins.values())
     other.steps = [replace(s, inputs=turned(s.inputs), outputs=turned(s.outputs), scalars=turned(s.scalars))
                    for s in g.steps]
@@ -56,6 +55,13 @@ def _with_dims(g, changes: dict):
     other.filter, other._modes = g.filter, g._modes
     other.build_operation_graph()
     return other
+
+
+def _twin(one):
+    """A shallow copy, without the lookups of the copy module."""
+    made = object.__new__(type(one))
+    made.__dict__.update(one.__dict__)
+    return made
 
 
 def _candidate(other, candidate):
