@@ -127,9 +127,11 @@ def hash_of(files) -> str:
 
 # ---- Cases, rows ----
 
-def case(goal: str, test: str, outcome: str, seconds: float, files, counts, device: str, driver: str) -> dict:
-    """One line of a part. ``test``: file::function[parameters]; ``counts``: whole numbers to be added up."""
-    return dict(device=device, driver=driver, goal=goal, test=test, outcome=outcome,
+def case(goal: str, test: str, outcome: str, seconds: float, files, counts, device: str, driver: str,
+         said="") -> dict:
+    """One line of a part. ``test``: file::function[parameters]; ``counts``: whole numbers to be added up;
+    ``said``: why it failed, which no record keeps."""
+    return dict(device=device, driver=driver, goal=goal, test=test, outcome=outcome, said=said,
                 seconds=round(seconds, 2), covers=list(files), sha256=hash_of(files),
                 counts={k: v for k, v in counts.items() if isinstance(v, int)})
 

@@ -157,7 +157,13 @@ def _keep(test, phases):
                    "passed")
     record.keep(record.case(goals.goal_of(test), test, outcome, sum(p.duration for p in phases),
                             told.get("covers", ()), told.get("counts", {}), facts.name,
-                            f"CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}"))
+                            f"CUDA {facts.driver // 1000}.{facts.driver % 1000 // 10}", _said(phases)))
+
+
+def _said(phases) -> str:
+    """The sentence of the first failure; the run may be ended before it is printed."""
+    crashes = [getattr(phase.longrepr, "reprcrash", None) for phase in phases if phase.outcome == "failed"]
+    return next((crash.message[:1000] for crash in crashes if crash is not None), "")
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):

@@ -94,6 +94,8 @@ def measure(args) -> int:
                 print(f"{' '.join(goals)}: {run(goals, part, log, rest, args.whole)}", flush=True)
     ran = cases(part)
     print(f"{len(ran)} cases in {time.time() - began:.0f} s")
+    for one in [c for c in ran if c["outcome"] == "failed"][:20]:
+        print(f"{one['test']}: {one['said']}")
     return write(ran, out) if ran else 0
 
 
