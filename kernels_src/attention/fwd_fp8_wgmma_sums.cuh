@@ -135,10 +135,11 @@ template <class Tile> struct SdpaSums8 {
         }
         UNROLL for (int i = 0; i < count; ++i) o[i] *= by[i / 2 % 2];
     }
-    // The bits of the largest |o|; NaN is the largest of all.
-    DEVICE unsigned largest() const {
+    // The bits of the largest |o| of row h of the thread; NaN is the largest of all.
+    DEVICE unsigned largest(int h) const {
         unsigned most = 0;
-        UNROLL for (int i = 0; i < count; ++i) most = max(most, __float_as_uint(fabsf(o[i])));
+        UNROLL for (int i = 0; i < count; ++i)
+            if (i / 2 % 2 == h) most = max(most, __float_as_uint(fabsf(o[i])));
         return most;
     }
     // Row h of the thread times `factor`, its first `depth` elements; `to` is where they begin.

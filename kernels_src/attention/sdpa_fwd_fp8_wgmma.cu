@@ -81,10 +81,10 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
         if (lane == 0) barrier_arrive(shared.barriers->q_empty + slot);
         if (w.row + Tile::rows > w.queries) rows.sums.drop({row < w.queries, row + 8 < w.queries});
         rows.sums.finish(empty, factor);
-        most = max(most, rows.sums.largest());
         UNROLL for (int h = 0; h < 2; ++h) {
             const int r = row + 8 * h;
             if (r >= s_q) continue;
+            most = max(most, rows.sums.largest(h));
             rows.sums.put(o + w.batch * o_steps[0] + w.head * o_steps[1] + r * o_steps[2], h, last, d_v);
             if (lane % 4) continue;
             const float top = rows.sums.top[h], total = rows.sums.total[h];

@@ -12,12 +12,14 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn.device.facts import KNOWN
 from cydnn.engines import BY_INDEX
-from cydnn.heuristics import best
+from cydnn import plan
+from cydnn.heuristics import Choice, Part, best
 from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.ops import Pointwise, Problem, Reduction, Sdpa
 from cydnn.steps import Launch, Memset
 from cydnn.tensor import TensorDesc
 from support.check import hopper, matrix
+from support.draw import dags
 from support.draw.alone import match
 from support.guard.mirror import Mirror
 
@@ -191,21 +193,31 @@ def test_one_launch_has_all_but_the_largest_weight():
     assert [type(step) for step in steps] == [Memset, Launch]
 
 
-def surrounded(score="", o="f32", kind="virtual", behind=(), last=None):
+def surrounded(score="", o="f32", kind="virtual", behind=(), last=None, stored="f32", empty="zero"):
     """The match of an attention with products behind it, and a reduction of the first of them."""
     desc = lambda dims, kind="f8_e4m3": TensorDesc.packed(kind, dims)
     k = TensorDesc("f8_e4m3", (1, 2, 128, 20), (5120, 2560, 1, 128))
     one, wide = desc((1, 1, 1, 1), "f32"), (1, 2, 9, 128)
     tensors = [Tensor(1, desc(wide)), Tensor(2, k), Tensor(3, desc((1, 2, 20, 128))),
                Tensor(4, desc(wide, o), kind if behind or last else "memory"), Tensor(5, one)]
-    nodes = [Node(Sdpa(score=score), dict(q=1, k=2, v=3, o=4))]
+    nodes = [Node(Sdpa(score=score, empty=empty), dict(q=1, k=2, v=3, o=4))]
     for i, op in enumerate(behind):
-        tensors.append(Tensor(6 + i, desc(wide, "f32"), "memory" if i == len(behind) - 1 else "virtual"))
+        tensors.append(Tensor(6 + i, desc(wide, stored), "memory" if i == len(behind) - 1 else "virtual"))
         nodes.append(Node(Pointwise(mode=op), dict(x=4 if i == 0 else 5 + i, b=5, y=6 + i)))
     if last:
         tensors.append(Tensor(30, one))
         nodes.append(Node(Reduction(mode=last), dict(x=4, y=30)))
     return Match.around(Graph(nodes, tensors), 0, (1 << len(nodes)) - 1)
+
+
+@pytest.mark.parametrize("empty", ["zero", "nan"])
+def test_rows_that_are_not_there_give_no_largest_value(empty):
+    """They lie in the tile and see no key: 0 / 0 where that is NaN."""
+    around, machine = surrounded(behind=["mul"], last="amax", stored="f16", empty=empty), Mirror("sm_90")
+    graph = around.graph
+    chosen = Part(around, ENGINE, ENGINE.best(around, H200), 1.0)
+    built = plan.made(Choice(graph, graph, machine.facts, (chosen,)), machine)
+    assert not dags.check(graph, True, machine, 1, built=built)
 
 
 @pytest.mark.parametrize("sentence, given", [

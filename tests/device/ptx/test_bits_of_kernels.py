@@ -73,7 +73,7 @@ def test_a_recurrent_network_has_no_small_integers():
 
 def test_four_times_the_error():
     case = cases("matmul_simt_f32_t64x64", FACTS)[0]
-    given = bits.setting(case.problem, 1, False)
+    given = bits.setting(case, 1, False)
     want, desc = given.want["c"], case.problem.operands["c"]
     unit = bits.ROUNDING * np.max(given.magnitude["c"])
     side = lambda error: (desc, want + error, None)

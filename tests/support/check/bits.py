@@ -15,11 +15,12 @@ import re
 import numpy as np
 
 from cydnn import fusion, kernels, plan
+from cydnn.graph import Match
 from cydnn.steps import Launch
 
 from ..guard.buffers import FILLS
 from .compare import compare
-from .matrix import Prepared, execute, strays
+from .matrix import Prepared, execute, plain, strays
 from ..draw.regimes import SUMS
 
 FLOAT = r"(?:ftz\.)?(?:b?f16|b?f16x2|f32|f64)"
@@ -44,9 +45,14 @@ def has_exact(kind: str, problem) -> bool:
     return kind == "tensor" and problem.op.name in SUMS
 
 
-def setting(problem, seed: int, exact: bool) -> Prepared:
-    """What both devices are given and what float64 makes of it; ``exact``: small integers."""
-    return Prepared(problem, seed, dict(problem.op.scalars) if exact else None, exact=exact)
+def setting(case, seed: int, exact: bool, facts=None) -> Prepared:
+    """What both devices are given and what float64 makes of it; ``exact``: small integers. An engine that blends
+    with nothing is given the numbers of a plain store."""
+    made = lambda scalars: Prepared(case.problem, seed, scalars, exact=exact)
+    given = made(plain(case.problem.op) if exact else None)
+    if facts is None or case.engine.accepts(Match.single(given.graph), facts):
+        return given
+    return made(plain(case.problem.op))
 
 
 def kind_of(built, device) -> str:
@@ -76,7 +82,7 @@ def outputs(case, device, given: Prepared):
 
 def differences(case, gpu, twin, seed: int, exact=False) -> tuple[str, bool, list[str]]:
     """(kind, whether all bits are equal, sentences about what is further apart than the kind allows)."""
-    given = setting(case.problem, seed, exact)
+    given = setting(case, seed, exact, gpu.facts)
     (kind, here), (_, there) = outputs(case, gpu, given), outputs(case, twin, given)
     equal = {n: np.array_equal(here[n][2], there[n][2]) for n in here}
     if kind == "plain" or exact and kind == "tensor":
