@@ -5,7 +5,8 @@ it. What the locks guard is whole at every moment a fork can come, as single ste
 """
 from __future__ import annotations
 
-import logging                                   # noqa: F401  its place among what a fork calls
+import concurrent.futures.thread                 # noqa: F401  its place among what a fork calls
+import logging                                   # noqa: F401  the same
 import os
 import threading
 from collections import OrderedDict
@@ -36,8 +37,8 @@ def _open_all():
 
 
 # Held around imports that come late: a fork waits for them. A module that another thread was importing would
-# stay half in the child, behind a lock of Python's that nobody opens. What is imported may ask for a logger,
-# whose lock a fork takes too: logging is here first, so its turn comes behind this one.
+# stay half in the child, behind a lock of Python's that nobody opens. What is imported may have a lock that a
+# fork takes too, as loggers and pools of threads have: they are here first, so their turn is behind this one.
 importing = threading.RLock()
 
 if hasattr(os, "register_at_fork"):              # where there is fork

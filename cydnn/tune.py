@@ -6,8 +6,12 @@ reported and never taken. The runs of all alternate, with a cold L2.
 """
 from __future__ import annotations
 
+import os
 import statistics
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +32,7 @@ GUARD, FILL = 1 << 12, 0xFF                      # bytes of a guard zone, and wh
 FIRST, REPEAT, FINALISTS = 3, 15, 6              # runs of everybody, and of those that are near the fastest
 NEAR, GAIN = 1.3, 1.02                           # who that is; what must be won over the default
 ODD = 1e-3                                       # share of whole numbers that a last bit may turn
+PIECE, THREADS = 1 << 23, min(os.cpu_count() or 1, 8)    # bytes that a thread copies and compares
 
 
 @dataclass
@@ -105,6 +110,7 @@ def tune(graph: Graph, pack: dict, device=None, wish: Wish = ANYTHING, most: int
         raise NotSupported("tune: there must be a choice to measure; got none that was not deselected")
     found = TuneResult(graph, device.facts, runs)
     ground, first, lanes = Ground(found.default.choice, device, pack, scalars), None, {}
+    _load(found.runs, device)
     for run in progress(found.runs, "tune: checked", is_usual=True):
         first = _checked(run, ground, lanes, first)
     right = [run for run in found.runs if not run.wrong]
@@ -122,6 +128,17 @@ def tune(graph: Graph, pack: dict, device=None, wish: Wish = ANYTHING, most: int
     raise NotSupported(f"tune: the cost model's choice must run; got {found.default.wrong}")
 
 
+def _load(runs, device):
+    """Have the kernels of all choices loaded, by several threads: the driver takes longer to compile one than
+    all else here. Who cannot be made says so when it is checked."""
+    def load(run):
+        with suppress(CydnnError):
+            plans.made(run.choice, device)
+    if device.context is not None:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(load, runs))
+
+
 def clock_of(device) -> Clock:
     """The clock of a GPU. Raises NotSupported for other devices."""
     if device.context is None:
@@ -135,14 +152,14 @@ def _checked(run: Run, ground, lanes: dict, first):
     try:
         if id(run) not in lanes:
             lanes[id(run)] = Lane(plans.made(run.choice, ground.device), ground)
-        wrote, run.wrong = ground.written(lanes[id(run)])
+        run.wrong = ground.written(lanes[id(run)])
         if first is not None and not run.wrong:
-            run.wrong = ground.other(wrote, first)
+            run.wrong = ground.other(first)
     except CydnnError as error:
-        wrote, run.wrong = None, error.args[0].split("\n")[0]
+        run.wrong = error.args[0].split("\n")[0]
     if first is None and run.wrong:
         raise NotSupported(f"tune: the cost model's choice must run; got {run.wrong}")
-    return wrote if first is None else first
+    return ground.contents_now() if first is None else first
 
 
 def _measured(runs, lanes, clock, repeat: int):
@@ -166,10 +183,17 @@ class Area:
         """Guards and what nobody wrote hold the fill; then the content."""
         self.device.memset(self.buffer.ptr, FILL, self.size + 2 * GUARD)
         if content is not None:
-            self.device.copy_in(self.at, content)
+            in_pieces(lambda at, n: self.device.copy_in(self.at + at, content[at:at + n]), self.size)
 
     def read(self) -> np.ndarray:
-        return self.device.copy_out(self.at, np.empty(self.size, np.uint8)) if self.size else b""
+        found = np.empty(self.size, np.uint8)
+        in_pieces(lambda at, n: self.device.copy_out(self.at + at, found[at:at + n]), self.size)
+        return found
+
+    def compared(self, want: np.ndarray, compare) -> list:
+        """What ``compare(got, want)`` makes of each piece."""
+        piece = lambda at, n: self.device.copy_out(self.at + at, np.empty(n, np.uint8))
+        return in_pieces(lambda at, n: compare(piece(at, n), want[at:at + n]), self.size)
 
     def beside(self, size: int) -> int:
         """How many bytes of the guards were written, where ``size`` bytes may have been."""
@@ -211,8 +235,8 @@ class Ground:
             return memory(found.address, size).copy()
         return self.device.copy_out(found.address, np.empty(size, np.uint8))
 
-    def written(self, lane) -> tuple[dict, str]:
-        """({slot: bytes} that a choice writes, or what it wrote beside them)."""
+    def written(self, lane) -> str:
+        """Run a choice; what it wrote beside its outputs."""
         for i, area in self.outputs.items():
             area.fill(self.contents[i])
         size = lane.plan.workspace_bytes
@@ -223,19 +247,22 @@ class Ground:
         self.device.synchronize()
         found = [(self.layout.slots[i].label, area.beside(area.size)) for i, area in self.outputs.items()]
         found = [row for row in [*found, ("the workspace", self.space.beside(size))] if row[1]]
-        if found:
-            return {}, "writes " + ", ".join(f"{count} bytes beside {name}" for name, count in found)
-        return {i: area.read() for i, area in self.outputs.items()}, ""
+        said = ", ".join(f"{count} bytes beside {name}" for name, count in found)
+        return said and f"writes {said}"
 
-    def other(self, wrote: dict, first: dict) -> str:
+    def contents_now(self) -> dict:
+        """{slot: bytes} of the outputs."""
+        return {i: area.read() for i, area in self.outputs.items()}
+
+    def other(self, first: dict) -> str:
         """Which output is not what the default wrote, by more than sums in another order explain."""
-        for i, got in wrote.items():
-            if np.array_equal(got, first[i]):
-                continue
-            dtype = self.layout.slots[i].dtype
+        for i, area in self.outputs.items():
+            dtype, bound = self.layout.slots[i].dtype, self._bound(i)
             if i not in self.largest:            # once: a pass over all in f64
-                self.largest[i] = _largest(dtype, first[i])
-            wrong = _differs(dtype, got, first[i], self._bound(i), self.largest[i])
+                pieces = in_pieces(lambda at, n: _largest(dtype, first[i][at:at + n]), area.size)
+                self.largest[i] = max(pieces) or 1.0
+            compare = partial(Apart.of, dtype, bound=bound * self.largest[i])
+            wrong = sum(area.compared(first[i], compare), Apart()).said(dtype, bound, self.largest[i])
             if wrong:
                 return f"{self.layout.slots[i].label}: {wrong}"
         return ""
@@ -261,30 +288,56 @@ class Lane:
                           size)
 
 
+# ---- What two outputs have apart ----
+
+def in_pieces(call, size: int) -> list:
+    """``call(at, bytes)`` of every piece of so many bytes, by several threads at once."""
+    starts = range(0, size, PIECE)
+    if len(starts) < 2:
+        return [call(at, size) for at in starts]
+    with ThreadPoolExecutor(min(THREADS, len(starts))) as pool:
+        return list(pool.map(lambda at: call(at, min(PIECE, size - at)), starts))
+
+
 def _largest(dtype, content: np.ndarray) -> float:
-    """The largest finite value of the bytes of an output; 1 where there is none but 0."""
+    """The largest finite value of the bytes of an output; 0 where there is none."""
     if dtype.kind != "float":
-        return 1.0
+        return 0.0
     with np.errstate(all="ignore"):
         values = dtype.decode(content.view(dtype.numpy))
-        return np.abs(values[np.isfinite(values)]).max(initial=0.0) or 1.0
+        return np.abs(values[np.isfinite(values)]).max(initial=0.0)
 
 
-def _differs(dtype, got: np.ndarray, want: np.ndarray, bound: float, scale: float = 1.0) -> str:
-    """What is wrong with the bytes of an output, gaps included, whose largest value is ``scale``."""
-    if np.array_equal(got, want):
-        return ""
-    if dtype.bits < 8:
-        odd, count = int(np.unpackbits(got ^ want).sum()), 8 * got.size
-    else:
+@dataclass(frozen=True)
+class Apart:
+    """How many of so many elements, gaps included, are others, how many are further off than a bound, and how
+    far at most."""
+    count: int = 0
+    odd: int = 0
+    bad: int = 0
+    worst: float = 0.0
+
+    @classmethod
+    def of(cls, dtype, got: np.ndarray, want: np.ndarray, bound: float) -> "Apart":
+        if dtype.bits < 8:
+            return cls(8 * got.size, int(np.unpackbits(got ^ want).sum()))
         got, want = got.view(dtype.numpy), want.view(dtype.numpy)
-        where = got.view(f"u{dtype.bytes}") != want.view(f"u{dtype.bytes}")
-        odd, count = int(np.count_nonzero(where)), got.size
-    if dtype.kind != "float":
-        return f"{odd} of {count} elements are others" if odd > ODD * count else ""
-    with np.errstate(all="ignore"):
-        mine, theirs = dtype.decode(got[where]), dtype.decode(want[where])
-        error = np.where(np.isnan(mine) & np.isnan(theirs), 0.0, np.abs(mine - theirs) / scale)
-    bad = ~(error <= bound)
-    return (f"{np.count_nonzero(bad)} of {count} elements differ by up to {np.nanmax(error[bad]):.2g} of the "
-            f"largest value, more than {bound:.2g}" if bad.any() else "")
+        where = np.flatnonzero(got.view(f"u{dtype.bytes}") != want.view(f"u{dtype.bytes}"))
+        if dtype.kind != "float" or not where.size:
+            return cls(got.size, where.size)
+        with np.errstate(all="ignore"):
+            mine, theirs = dtype.decode(got[where]), dtype.decode(want[where])
+            error = np.where(np.isnan(mine) & np.isnan(theirs), 0.0, np.abs(mine - theirs))
+        bad = error[~(error <= bound)]
+        return cls(got.size, where.size, bad.size, float(np.nanmax(bad, initial=0.0)))
+
+    def __add__(self, other: "Apart") -> "Apart":
+        return Apart(self.count + other.count, self.odd + other.odd, self.bad + other.bad,
+                     max(self.worst, other.worst))
+
+    def said(self, dtype, bound: float, scale: float) -> str:
+        """What is wrong, if anything is; ``scale``: the largest value."""
+        if dtype.kind != "float":
+            return f"{self.odd} of {self.count} elements are others" if self.odd > ODD * self.count else ""
+        return (f"{self.bad} of {self.count} elements differ by up to {self.worst / scale:.2g} of the "
+                f"largest value, more than {bound:.2g}" if self.bad else "")

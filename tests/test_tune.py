@@ -144,8 +144,24 @@ def test_booleans_and_integers_are_compared():
     bits = TensorDesc.packed("bool", (8,)).dtype, TensorDesc.packed("i32", (1,)).dtype
     for dtype, size in zip(bits, (1, 4)):
         zero, other = np.zeros(size, np.uint8), np.full(size, 3, np.uint8)
-        assert tune._differs(dtype, zero, zero, 0.0) == "" and "are others" in tune._differs(
-            dtype, other, zero, 0.0)
+        said = lambda got: tune.Apart.of(dtype, got, zero, 0.0).said(dtype, 0.0, 1.0)
+        assert said(zero) == "" and "are others" in said(other)
+
+
+def test_outputs_are_compared_in_pieces(monkeypatch):
+    """Each by a thread: what is wrong in any of them is counted, and a choice that is right stays so."""
+    monkeypatch.setattr(tune, "PIECE", 512)
+    made = plan.made
+    spoils = {2: put(0, 0, 0x3C), 3: put(600, 0, 0x7E), 4: put(1258, 0, 0x3C)}     # the first is of the case
+    count = []
+
+    def some(choice, at):
+        count.append(choice)
+        return spoiled(made, choice, spoils[len(count) - 1]) if len(count) - 1 in spoils else made(choice, at)
+    monkeypatch.setattr(plan, "made", some)
+    found = raced(10.0, 9.0, 8.0, 7.0, 6.0)
+    assert [bool(run.wrong) for run in found.runs[:5]] == [False, True, True, True, False]
+    assert all("y: 1 of 630 elements differ" in run.wrong for run in found.runs[1:4])
 
 
 def test_the_race_has_every_candidate_and_their_configurations():

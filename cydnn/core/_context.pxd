@@ -25,6 +25,7 @@ cdef class Context:
     cdef unsigned int launches
     cdef object tapes                         # serial -> Tape, while it lives
     cdef dict modules                         # sha256 of an image's text -> module handle (int)
+    cdef dict loading                         # sha256 of an image's text -> the lock of who loads it
     cdef dict allowed                         # kernel handle (int) -> bytes of dynamic shared memory
     cdef object lock
     cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil

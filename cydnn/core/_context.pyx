@@ -52,7 +52,7 @@ cdef class Context:
         cdef int n = device_count()
         if not 0 <= ordinal < n:
             raise BadParam(f"device: ordinal must be in 0..{n - 1}; got {ordinal}")
-        self.ordinal, self.modules, self.allowed, self.lock = ordinal, {}, {}, lock()
+        self.ordinal, self.modules, self.loading, self.allowed, self.lock = ordinal, {}, {}, {}, lock()
         self.tapes = WeakValueDictionary()
         check(cu.DeviceGet(&self.device, ordinal), "cuDeviceGet")
         check(cu.DevicePrimaryCtxRetain(&self.handle, self.device), "cuDevicePrimaryCtxRetain")
@@ -308,6 +308,8 @@ cdef class Context:
         cdef const char *image = PyBytes_AS_STRING(text)
         key = sha256(text).digest()
         with self.lock:
+            own = self.loading.setdefault(key, lock())       # the driver compiles several texts at once
+        with own:
             if key not in self.modules:
                 log[0] = 0
                 options[:] = [5, 6]           # CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
