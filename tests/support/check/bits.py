@@ -46,8 +46,8 @@ def has_exact(kind: str, problem) -> bool:
 
 
 def setting(case, seed: int, exact: bool, facts=None) -> Prepared:
-    """What both devices are given and what float64 makes of it; ``exact``: small integers. An engine that blends
-    with nothing is given the numbers of a plain store."""
+    """What both devices are given and what float64 makes of it; ``exact``: small integers. An engine that
+    does not blend is given the numbers of a plain store."""
     made = lambda scalars: Prepared(case.problem, seed, scalars, exact=exact)
     given = made(plain(case.problem.op) if exact else None)
     if facts is None or case.engine.accepts(Match.single(given.graph), facts):
