@@ -3,6 +3,7 @@ Needs torch; nothing else imports it."""
 from __future__ import annotations
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..ops import philox
 from . import peer_attention, peer_rnn
@@ -230,6 +231,11 @@ def _grid_bwd(op, t):
     return lambda: torch.ops.aten.affine_grid_generator_backward(t["dgrid"], [n, 1, h, w], True), ["dtheta"]
 
 
+# the closed library's kernels where it takes a problem
+CLOSED_FIRST = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
+                SDPBackend.MATH]
+
+
 def _sdpa(op, t):
     """Of plain scores, all keys or those up to the query's own; of 8 bits in bf16, as there is no other."""
     if op.score or op.left or op.right > 0 or t.keys() & {"len_q", "len_kv", "sink", "table_k"}:
@@ -238,8 +244,11 @@ def _sdpa(op, t):
     k = k.transpose(2, 3)
     if op.right == 0 and op.diagonal == "bottom_right" and q.shape[2] != k.shape[2]:
         return None
-    return lambda: torch.nn.functional.scaled_dot_product_attention(
-        q, k, v, is_causal=op.right == 0, scale=1.0, enable_gqa=q.shape[1] != k.shape[1]), ["o"]
+    def call():
+        with sdpa_kernel(CLOSED_FIRST, set_priority=True):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=op.right == 0, scale=1.0, enable_gqa=q.shape[1] != k.shape[1])
+    return call, ["o"]
 
 
 def _im2col(op, t):
