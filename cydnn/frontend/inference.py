@@ -61,9 +61,11 @@ class Inference:
         self._written = {t for step in steps for t in step.outputs.values()}
         self._read: set = set()                  # by the steps so far
         self._apart: dict = {}                   # {tensor: it, with its last two dims exchanged}
+        self._begins: dict = {}                  # {(offsets, multiplier): node that makes them elements}
         nodes = [node for step in steps for node in self._nodes(step)]
         for t in tensors:
             self._of(t)
+        nodes = [*self._begins.values(), *nodes]
         try:
             self.graph = Graph(nodes, [*self.found.values(), *self.made.values()], name)
         except BadParam as error:
@@ -96,10 +98,25 @@ class Inference:
             raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
         row, units = self.defaults.storage(t) if kept is None else t.storage(kept)
         uid = self.uids[t]
-        ragged = None if t.ragged_offset is None else self.uids[t.ragged_offset]
+        ragged = None if t.ragged_offset is None else self._elements(t)
         scalar = None if t.value is None or t.kind != "value" else Scalar(uid, t.value)
         return Tensor(uid, TensorDesc(row, dims, strides, units), t.kind, t.alignment, ragged,
                       t.reordering_type.name.lower(), scalar, t.name)
+
+    def _elements(self, t: tensor) -> int:
+        """The uid of a tensor's ragged offsets in elements: those given, or what a node makes of coarser
+        ones."""
+        offsets, times = t.ragged_offset, t.ragged_offset_multiplier
+        if times == 1:
+            return self.uids[offsets]
+        if (offsets, times) not in self._begins:
+            known = self._of(offsets)
+            made = Tensor(next(self._fresh), known.desc.replace(dtype="i64"), "virtual")
+            self.made[offsets, times] = made
+            self._begins[offsets, times] = Node(
+                Pointwise(mode="identity", compute="f64"), dict(x=known.uid, y=made.uid),
+                dict(alpha1=float(times)), f"{t.label}::elements")
+        return self._begins[offsets, times].operands["y"]
 
     def _ranked(self, step: Step) -> dict:
         """The inputs of a pointwise step, all of the largest rank among them: dims of 1 go in front, as in

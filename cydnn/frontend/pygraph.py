@@ -85,12 +85,13 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
     # ---- Tensors ----
 
     def tensor(self, dim, stride, data_type=NOT_SET, is_virtual=False, is_pass_by_value=False,
-               ragged_offset=None, reordering_type=tensor_reordering.NONE, name="", uid=UNSET):
+               ragged_offset=None, reordering_type=tensor_reordering.NONE, name="", uid=UNSET,
+               ragged_offset_multiplier=1):
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
         yet."""
         t = tensor().set_dim(dim).set_stride(stride).set_data_type(data_type).set_is_virtual(is_virtual)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
-        t.set_reordering_type(reordering_type)
+        t.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
         return self._added(t if whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
 
     def tensor_like(self, x, name=""):

@@ -363,7 +363,7 @@ class pygraph:
         """Pointwise tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
-    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ...) -> _tensor:
+    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ...) -> _tensor:
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
         yet."""
     def tensor_like(self, x: Any, name: Any = ...) -> _tensor:

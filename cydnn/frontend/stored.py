@@ -131,6 +131,8 @@ def _first(mine, given) -> str:
 
 def _tensor_row(t: tensor, numbers: dict) -> dict:
     row = {field: getattr(t, field) for field in FIELDS}
+    if t.ragged_offset_multiplier == 1:          # as texts of earlier versions have it
+        del row["ragged_offset_multiplier"]
     ragged = None if t.ragged_offset is None else numbers[t.ragged_offset]
     return row | dict(data_type=t.data_type.name, reordering_type=t.reordering_type.name, dim=list(t.dim),
                       stride=list(t.stride), ragged_offset=ragged)
@@ -145,6 +147,7 @@ def _tensor_of(row: dict) -> tensor:
     t.set_name(row["name"]).set_is_virtual(row["is_virtual"]).set_is_pass_by_value(row["is_pass_by_value"])
     t.set_alignment(row["alignment"])
     t.set_vector_count_and_dimension(row["vector_count"], row["vector_dimension"])
+    t.set_ragged_offset_multiplier(row.get("ragged_offset_multiplier", 1))
     if row["value"] is not None and type(row["value"]) not in (int, float):
         raise BadParam(f"deserialize: value must be a number or null; got {shown(row['value'])}")
     return t._set(value=row["value"], is_constant=flag("deserialize: is_constant", row["is_constant"]))

@@ -11,7 +11,8 @@ from .enums import data_type, member, tensor_reordering
 
 UNSET = -1                                       # the uid of ``pygraph.tensor`` that means: none yet
 FIELDS = ("data_type", "dim", "stride", "uid", "name", "is_virtual", "is_pass_by_value", "reordering_type",
-          "alignment", "ragged_offset", "vector_count", "vector_dimension", "value", "is_constant")
+          "alignment", "ragged_offset", "ragged_offset_multiplier", "vector_count", "vector_dimension",
+          "value", "is_constant")
 
 
 class tensor:
@@ -25,7 +26,7 @@ class tensor:
         self.data_type, self.dim, self.stride, self.uid, self.name = data_type.NOT_SET, (), (), None, ""
         self.is_virtual, self.is_pass_by_value = False, False
         self.reordering_type, self.alignment, self.ragged_offset = tensor_reordering.NONE, 16, None
-        self.vector_count, self.vector_dimension = 1, -1
+        self.ragged_offset_multiplier, self.vector_count, self.vector_dimension = 1, 1, -1
         self.value, self.is_constant = None, False       # of a scalar: its number, and whether it may change
         self.owner = None                        # what all tensors of a graph share
         self.found: graph.Tensor | None = None   # since the graph was validated
@@ -127,6 +128,17 @@ class tensor:
                            f"{type(offset).__name__}")
         return self._set(ragged_offset=offset)
 
+    def get_ragged_offset_multiplier(self) -> int:
+        return self.ragged_offset_multiplier
+
+    def set_ragged_offset_multiplier(self, value: int):
+        """Elements that a number of the ragged offsets stands for: 1, or those of a token where they count
+        tokens, so that one tensor of summed lengths serves q, k, v and o."""
+        number = whole(f"tensor {self.label}: ragged_offset_multiplier", value)
+        if number < 1:
+            raise BadParam(f"tensor {self.label}: ragged_offset_multiplier must be >= 1; got {shown(value)}")
+        return self._set(ragged_offset_multiplier=number)
+
     def get_alignment(self) -> int:
         return self.alignment
 
@@ -162,6 +174,8 @@ class tensor:
             row |= dict(vector_count=self.vector_count, vector_dimension=self.vector_dimension)
         if self.ragged_offset is not None:
             row |= dict(ragged_offset_uid=self.ragged_offset.get_uid())
+        if self.ragged_offset_multiplier != 1:
+            row |= dict(ragged_offset_multiplier=self.ragged_offset_multiplier)
         return row | (dict(value=self.value, is_constant=self.is_constant) if self.value is not None else {})
 
     # ---- For the rooms below ----

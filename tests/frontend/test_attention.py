@@ -148,22 +148,24 @@ def test_keys_in_pages(world):
     world.close_to(stats, want[1], 3e-3, 3e-3)
 
 
-@pytest.mark.parametrize("wide", [np.int32, np.int64])
-def test_ragged_batches(world, wide):
-    """Batches behind each other; what lies beside them is not touched, nor read."""
+@pytest.mark.parametrize("wide, ahead", [(np.int32, 4), (np.int64, 4), (np.int32, 0)])
+def test_ragged_batches(world, wide, ahead):
+    """Batches behind each other; what lies beside them is not touched, nor read. Where they begin at
+    element 0, their offsets count tokens."""
     n = dict(q=(5, S), k=(KV, 3), v=(KV, 3), o=(5, S))
     width = dict(q=H * D, k=2 * D, v=DV, o=H * DV)
     g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
                       handle=world.handle)
     pack, tensors, flat = {}, {}, {}
     for name, heads_, size, rows_ in (("q", H, D, S), ("k", 2, D, KV), ("v", 1, DV, KV), ("o", H, DV, S)):
-        at = 4 + np.concatenate([[0], np.cumsum(n[name])]) * width[name]
+        times = 1 if ahead else width[name]
+        at = ahead + np.concatenate([[0], np.cumsum(n[name])]) * width[name]
         flat[name] = np.full(at[-1] + 16, np.nan, np.float16)
-        flat[name][4:at[-1]] = world.random((at[-1] - 4,), "f16", "nchw")
+        flat[name][ahead:at[-1]] = world.random((at[-1] - ahead,), "f16", "nchw")
         offsets = g.tensor([B + 1, 1, 1, 1], [1, 1, 1, 1], T.INT32 if wide is np.int32 else T.INT64)
-        pack[offsets] = at.astype(wide).reshape(-1, 1, 1, 1)
+        pack[offsets] = (at // times).astype(wide).reshape(-1, 1, 1, 1)
         tensors[name] = g.tensor([B, heads_, rows_, size], [rows_ * width[name], size, width[name], 1],
-                                 ragged_offset=offsets, name=name)
+                                 ragged_offset=offsets, name=name, ragged_offset_multiplier=times)
         pack[tensors[name]] = flat[name]
     lengths = [g.tensor([B, 1, 1, 1], [1, 1, 1, 1], T.INT32) for _ in range(2)]
     pack |= {t: np.reshape(np.int32(n[name]), (B, 1, 1, 1)) for t, name in zip(lengths, "qk")}
@@ -173,7 +175,7 @@ def test_ragged_batches(world, wide):
     before, pack[o] = flat["o"].copy(), flat["o"]
     g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
     g.execute(pack, world.workspace(g.get_workspace_size()))
-    start = dict.fromkeys(n, 4)
+    start = dict.fromkeys(n, ahead)
     for batch in range(B):
         one = {}
         for name in n:
@@ -185,7 +187,7 @@ def test_ragged_batches(world, wide):
         seen = np.arange(s_kv) <= np.arange(s_q)[:, None] + s_kv - s_q
         world.close_to(one["o"], expected(one["q"], one["k"], one["v"], seen=seen)[0], 3e-3, 3e-3)
     np.testing.assert_array_equal(flat["o"][start["o"]:], before[start["o"]:])
-    np.testing.assert_array_equal(flat["o"][:4], before[:4])
+    np.testing.assert_array_equal(flat["o"][:ahead], before[:ahead])
 
 
 def capped(g, s):

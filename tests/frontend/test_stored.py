@@ -62,7 +62,7 @@ def test_a_graph_is_read_from_its_text(handle):
 def test_a_text_keeps_everything(handle):
     g = floats(handle=handle)
     offsets = g.tensor([3, 1], [1, 1], T.INT32)
-    g.relu(g.tensor([2, 4], [4, 1], T.INT8x4, ragged_offset=offsets,
+    g.relu(g.tensor([2, 4], [4, 1], T.INT8x4, ragged_offset=offsets, ragged_offset_multiplier=3,
                     reordering_type=cudnn.tensor_reordering.INT8x32),
            upper_clip=np.float32(6)).set_output(True)
     again = cudnn.pygraph(handle=handle)

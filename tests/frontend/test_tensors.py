@@ -24,8 +24,8 @@ def test_setters_chain_and_getters_tell(g):
     chained = (t.set_name("t").set_dim([4, 5]).set_stride((5, 1)).set_data_type(T.INT8).set_uid(9)
                .set_is_virtual(False).set_is_pass_by_value(True).set_output(True).set_alignment(32)
                .set_ragged_offset(other).set_reordering_type(cudnn.tensor_reordering.F16x16)
-               .set_vector_count_and_dimension(4, 1))
-    assert chained is t
+               .set_vector_count_and_dimension(4, 1).set_ragged_offset_multiplier(64))
+    assert chained is t and t.get_ragged_offset_multiplier() == 64
     assert (t.get_name(), t.get_dim(), t.get_uid(), t.get_alignment()) == ("t", [4, 5], 9, 32)
     assert t.get_is_pass_by_value() and not t.get_is_virtual() and not t.get_has_compile_time_constant()
     assert (t.get_vector_count(), t.get_vector_dimension()) == (4, 1)
@@ -239,6 +239,8 @@ def test_wrong_fields(g):
         g.tensor(3, [1])
     with pytest.raises(BadParam, match="ragged_offset must be a tensor of the graph; got int"):
         g.tensor([3], [1], ragged_offset=4)
+    with pytest.raises(BadParam, match="ragged_offset_multiplier must be >= 1; got 0"):
+        g.tensor([3], [1]).set_ragged_offset_multiplier(0)
     with pytest.raises(BadParam, match="reordering_type must be one of tensor_reordering.NONE"):
         g.tensor([3], [1], reordering_type="none")
     g.relu(g.tensor([3, 2], [1], name="X")).set_output(True)
