@@ -223,13 +223,25 @@ class Inference:
 
 
 def transposed(steps: list[Step]) -> dict[tensor, bool]:
-    """Which tensors the graph has with their last two dims exchanged: those that are keys of attention alone.
-    Others stand in it as they are, and are transposed for it."""
+    """Which tensors the graph has with their last two dims exchanged: those that are keys of attention alone,
+    and what these are made of by numbers. Others stand in it as they are, and are transposed for it."""
     ways: dict[tensor, set] = {}
-    for step in steps:
+    for step in reversed(steps):                 # who reads a tensor comes before who makes it
+        keys = TRANSPOSED.get(step.op, ())
+        passed = _passed(step, ways)
         for o, t in (*step.inputs.items(), *step.outputs.items()):
-            ways.setdefault(t, set()).add(o in TRANSPOSED.get(step.op, ()))
+            ways.setdefault(t, set()).add(o in keys or t in passed)
     return {t: found == {True} for t, found in ways.items()}
+
+
+def _passed(step: Step, ways: dict) -> tuple:
+    """What a product with numbers reads and makes, where that is keys alone; ``ways``: of who reads it."""
+    if step.op is not Pointwise:
+        return ()
+    (made,) = step.outputs.values()
+    moving = [t for t in step.inputs.values() if t.kind != "value" and tuple(t.dim) != (1,) * 4]
+    is_keys = made.is_virtual and ways.get(made) == {True} and len(moving) == 1
+    return (*moving, made) if is_keys else ()
 
 
 def _kept_type(step: Step, t: tensor, descs: dict) -> data_type | None:

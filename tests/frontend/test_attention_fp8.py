@@ -84,6 +84,24 @@ def test_gradients_and_their_largest_values(world):              # noqa: F811
         world.close_to(got, np.abs(exact).max(), 1e-4, 1e-4)
 
 
+def test_keys_times_a_number_lie_as_the_kernels_read_them():
+    """One transpose is left, of dK; a stored plan has the keys as the caller has them."""
+    g = cudnn.pygraph(io_data_type=T.FP8_E4M3, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
+                      handle=cudnn.create_handle("numpy"))
+    k = g.tensor([1, 2, 40, 64], [5120, 2560, 64, 1])
+    q, o, do = (g.tensor([1, 2, 30, 64], [3840, 1920, 64, 1]) for _ in range(3))
+    read = [q, k, g.tensor_like(k), o, do, g.tensor([1, 2, 30, 1], [60, 30, 1, 1], T.FLOAT)]
+    made = g.sdpa_fp8_backward(*read, *(g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT) for _ in BACKWARD))
+    for i, t in enumerate(made):
+        t.set_output(True).set_data_type(T.FLOAT if i > 2 else T.FP8_E4M3)
+    g.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    assert [node.op.name for node in g._built_graph().nodes].count("transpose") == 1     # of dK
+    again = cudnn.pygraph(handle=cudnn.create_handle("numpy"))
+    again.deserialize(g.serialize())
+    (found,) = (t for t in again.tensors if t.uid == k.get_uid())
+    assert (found.get_dim(), found.get_stride()) == (k.get_dim(), k.get_stride())
+
+
 def test_what_is_refused_and_the_arguments():
     g = cudnn.pygraph()
     one = g.tensor([1, 1, 1, 1], [1, 1, 1, 1], T.FLOAT)
