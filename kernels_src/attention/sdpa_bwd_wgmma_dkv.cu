@@ -36,7 +36,7 @@ problems = [
 // heads: of k and v. logs: what scores are less in powers of two; dots: the sums of do * o. left, right:
 // queries that see a key on either side of the diagonal, which ends at the last query and the last key where
 // `from_end`, else begins at the first ones. o: do.
-#include "bwd_wgmma.cuh"
+#include "bwd_wgmma_steps.cuh"
 
 extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
@@ -69,46 +69,9 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     int n = 0;
     NO_UNROLL for (int tile = 0; order.at(tile); ++tile) {
         SdpaBwdSums<Tile>::Sums to_k = {}, to_v = {};
-        SdpaBwdSums<Tile>::Words p, ds = {};
-        const int row = order.w.row + at, begin = n;
+        const int row = order.w.row + at;
         sums.begin(tile);
-        NO_UNROLL for (int h = 0; h < span; ++h)
-            NO_UNROLL for (int step = order.band.first; step < order.band.end; ++step, ++n) {
-                const int stage = sums.stage(n), column = threadIdx.x % 4;
-                const auto* const log = reinterpret_cast<const float2*>(shared.value(stage, 0)) + column;
-                const auto* const dot = reinterpret_cast<const float2*>(shared.value(stage, 1)) + column;
-                sums.ask_scores(n), sums.ask_slopes(n);
-                sums.ask_sums(to_k, ds, sums.x(n - (n > begin)));    // of the step before; 0 at first
-                wgmma_wait<2>(), sums_change(sums.s);
-                sums.hide(order.band, row, step);
-                UNROLL for (int j = 0; j < Tile::steps / 8; ++j) {
-                    float* const s = sums.s + 4 * j;
-                    const float2 less = log[4 * j];
-                    UNROLL for (int i = 0; i < 4; ++i)
-                        s[i] = exp2_near(fmaf(s[i], sums.scale, i % 2 ? -less.y : -less.x));
-                    UNROLL for (int h = 0; h < 2; ++h)
-                        p[j / 2][j % 2 * 2 + h] = pair_of<T>(s[2 * h], s[2 * h + 1]);
-                }
-                SdpaBwdSums<Tile>::Words kept;                       // a product under way has p
-                UNROLL for (int i = 0; i < Tile::steps / 4; ++i) kept[i / 4][i % 4] = p[i / 4][i % 4];
-                sums.ask_sums(to_v, p, sums.y(n));
-                wgmma_wait<1>(), sums_change(sums.d), sums_change(to_k), words_change(ds);
-                if (n > begin) sums.leave(n - 1);
-                UNROLL for (int i = 0; i < Tile::steps / 4; ++i) {
-                    const float *const s = sums.s + 2 * i, *const d = sums.d + 2 * i;
-                    const float2 less = dot[i / 2 * 4];
-                    // Registers are scarce: weights as they were rounded.
-                    const unsigned pair = kept[i / 4][i % 4];
-                    const float2 w = Tile::depth > 64 ? sdpa_bwd_weights(pair, T()) : float2{s[0], s[1]};
-                    ds[i / 4][i % 4] = pair_of<T>(w.x * (d[0] - less.x), w.y * (d[1] - less.y));
-                }
-                wgmma_wait<0>(to_v), words_change(p);
-            }
-        if (n > begin) {
-            sums.ask_sums(to_k, ds, sums.x(n - 1));
-            wgmma_wait<0>(to_k);
-            sums.leave(n - 1);
-        }
+        sdpa_bwd_steps_dkv(sums, order.band, span, row, n, SdpaBwdPlain(), to_k, to_v);
         if (order.w.row + Tile::rows > order.band.own)
             sums.drop(to_k, order.band.own - row), sums.drop(to_v, order.band.own - row);
         group_wait(sums.group);

@@ -38,7 +38,7 @@ problems = [
 // powers of two; dots: the sums of do * o. left, right: keys that a query sees on either side of the
 // diagonal, which ends at the last query and the last key where `from_end`, else begins at the first ones.
 // o: do.
-#include "bwd_wgmma.cuh"
+#include "bwd_wgmma_steps.cuh"
 
 extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap o,
@@ -70,8 +70,8 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
     int n = 0;
     NO_UNROLL for (int tile = 0; order.at(tile); ++tile) {
         SdpaBwdSums<Tile>::Sums to = {};
-        SdpaBwdSums<Tile>::Words ds = {};
-        const int row = order.w.row + at, begin = n;
+        SdpaBwdNoLargest none;
+        const int row = order.w.row + at;
         float log[2], dot[2];
         UNROLL for (int h = 0; h < 2; ++h) {
             const i64 place = (i64(order.w.batch) * heads + order.w.head) * s_q + row + 8 * h;
@@ -79,34 +79,7 @@ extern "C" __global__ __launch_bounds__(128 + 2 * ROWS, 1) void KERNEL(
             log[h] = is_there ? logs[place] : INFINITY, dot[h] = is_there ? dots[place] : 0;
         }
         sums.begin(tile);
-        NO_UNROLL for (int step = order.band.first; step < order.band.end; ++step, ++n) {
-            sums.ask_scores(n), sums.ask_slopes(n);
-            if (Tile::is_late) sums.ask_sums(to, ds, sums.x(n - (n > begin))), wgmma_wait<2>();
-            else wgmma_wait<1>();
-            sums_change(sums.s);
-            sums.hide(order.band, row, step);
-            UNROLL for (int i = 0; i < Tile::steps / 2; ++i)
-                sums.s[i] = exp2_near(fmaf(sums.s[i], sums.scale, -log[i / 2 % 2]));
-            wgmma_wait<0>(sums.d);
-            if (Tile::is_late) {
-                sums_change(to), words_change(ds);
-                if (n > begin) sums.leave(n - 1);
-            }
-            UNROLL for (int i = 0; i < Tile::steps / 2; i += 2) {
-                const float less = dot[i / 2 % 2];
-                ds[i / 8][i % 8 / 2] = pair_of<T>(sums.s[i] * (sums.d[i] - less),
-                                                  sums.s[i + 1] * (sums.d[i + 1] - less));
-            }
-            if (Tile::is_late) continue;
-            sums.ask_sums(to, ds, sums.x(n));
-            wgmma_wait<0>(to), words_change(ds);
-            sums.leave(n);
-        }
-        if (Tile::is_late && n > begin) {
-            sums.ask_sums(to, ds, sums.x(n - 1));
-            wgmma_wait<0>(to);
-            sums.leave(n - 1);
-        }
+        sdpa_bwd_steps_dq(sums, order.band, row, n, SdpaBwdPlain(), log, dot, none, to);
         if (order.w.row + Tile::rows > order.band.own) sums.drop(to, order.band.own - row);
         group_wait(sums.group);
         sums.put(to, by, shared.a(sums.slot), dq, order.w);
