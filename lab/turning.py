@@ -58,6 +58,14 @@ LINES = {
     "attention/sdpa_bwd_wgmma_dkv_pair.cu": small(
         "sdpa_bwd q=1x2x300x256:{T} k=1x1x256x150:{T}@38400,38400,1,256 v=1x1x150x256:{T} o=1x2x300x256:{T} "
         "do=1x2x300x256:{T} stats=1x2x300x1:f32 len_q=1x1x1x1:i32"),
+    "attention/sdpa_bwd_fp8_wgmma_dkv.cu": small(
+        "sdpa_bwd q=1x1x9x64:f8_e4m3 k=1x1x64x300:f8_e4m3@19200,19200,1,64 v=1x1x300x64:f8_e4m3 "
+        "o=1x1x9x64:f8_e4m3 do=1x1x9x64:f8_e4m3 stats=1x1x9x1:f32 dq=1x1x9x64:f32 "
+        "dk=1x1x64x300:f32@19200,19200,1,64 dv=1x1x300x64:f32"),
+    "attention/sdpa_bwd_fp8_wgmma_dq.cu": small(
+        "sdpa_bwd q=1x1x400x{DEPTH}:f8_e4m3 k=1x1x{DEPTH}x9:f8_e4m3@1152,1152,1,{DEPTH} "
+        "v=1x1x9x{DEPTH}:f8_e4m3 o=1x1x400x{DEPTH}:f8_e4m3 do=1x1x400x{DEPTH}:f8_e4m3 stats=1x1x400x1:f32 "
+        "dq=1x1x400x{DEPTH}:f32 dk=1x1x{DEPTH}x9:f32@1152,1152,1,{DEPTH} dv=1x1x9x{DEPTH}:f32"),
     "attention/sdpa_bwd_wgmma_dq.cu": small(
         "sdpa_bwd q=1x1x400x{DEPTH}:{T} k=1x1x{DEPTH}x9:{T}@2304,2304,1,256 v=1x1x9x{DEPTH}:{T} "
         "o=1x1x400x{DEPTH}:{T} do=1x1x400x{DEPTH}:{T} stats=1x1x400x1:f32"),

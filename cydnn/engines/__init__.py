@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .attention.sdpa_bwd_any import SdpaBwdAny
+from .attention.sdpa_bwd_fp8_wgmma import SdpaBwdFp8Wgmma
 from .attention.sdpa_bwd_mma import SdpaBwdMma
 from .attention.sdpa_bwd_wgmma import SdpaBwdWgmma
 from .attention.sdpa_fwd_any import SdpaFwdAny
@@ -168,7 +169,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # layer, RMS and instance normalization: 400 to 419
     NormFwdRows, NormFwdInstance, NormBwdRows, NormBwdInstance,
     # attention: 420 to 449
-    SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny, SdpaBwdWgmma, SdpaBwdMma, SdpaBwdAny,
+    SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny,
+    SdpaBwdWgmma, SdpaBwdFp8Wgmma, SdpaBwdMma, SdpaBwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469

@@ -11,12 +11,10 @@
 // of: of 16 keys, 2t, 2t + 1, 2t + 8, 2t + 9 become neighbours, of which thread t of four has the scores; of
 // 16 elements of a value, the even ones come in front of the odd ones, so that a thread sums four neighbours.
 #pragma once
+#include "fp8.cuh"
 #include "fwd_wgmma.cuh"
 
 namespace cydnn {
-
-struct f8_e4m3 { unsigned char bits; };
-struct f8_e5m2 { unsigned char bits; };
 
 template <class Elem, int Rows> struct SdpaTile8 {
     using Type = Elem;

@@ -64,6 +64,7 @@ class SdpaBwdWgmma(Engine):
     understands = numbers("f32")
     notes = ("deterministic", "tensor_core")
     source: ClassVar[str] = "attention/sdpa_bwd_wgmma_dkv.cu"
+    sizes: ClassVar[tuple] = SIZES
 
     def refuse(self, p, dev):
         wrong = [*wrong_device(dev, 90), *no_variant(p, self.source, *TYPED), *self._wrong(p, dev),
@@ -86,8 +87,8 @@ class SdpaBwdWgmma(Engine):
             if size > LONGEST:
                 yield f"{name} must be at most {LONGEST}; got {size}"
         for name, size in (("d_qk", p.q.dims[3]), ("d_v", p.v.dims[3])):
-            if size > SIZES[-1].depth:
-                yield f"{name} must be at most {SIZES[-1].depth}; got {size}"
+            if size > self.sizes[-1].depth:
+                yield f"{name} must be at most {self.sizes[-1].depth}; got {size}"
 
     def _wrong_memory(self, p):
         yield from unreadable(p, self._rows(self._size(p)))
@@ -96,9 +97,9 @@ class SdpaBwdWgmma(Engine):
             if size % chunk:
                 yield f"{name} must be a multiple of {chunk} (16 bytes), as TMA stores; got {size}"
 
-    @staticmethod
-    def _size(p) -> Sizes:
-        return next(s for s in SIZES if max(p.q.dims[3], p.v.dims[3]) <= s.depth)
+    @classmethod
+    def _size(cls, p) -> Sizes:
+        return next(s for s in cls.sizes if max(p.q.dims[3], p.v.dims[3]) <= s.depth)
 
     @staticmethod
     def _rows(size, owns="keys") -> dict:

@@ -24,9 +24,11 @@ def things(takes) -> list:
 def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
     """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
     made, op = Dag(rng), problem.op
-    made.smooth = isinstance(op, (ops.Sdpa, ops.Rng, *INEXACT))
+    made.smooth = isinstance(op, (ops.Sdpa, ops.SdpaBwd, ops.Rng, *INEXACT))
     uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
-    if where in ("before", "kept"):
+    if where == "before" and isinstance(op, ops.SdpaBwd) and problem.tensors[which].dtype.bits == 8:
+        _descaled(made, uids[which])
+    elif where in ("before", "kept"):
         _front(made, uids[which], "memory" if where == "kept" else "virtual")
     made.node(op, uids)
     values = [out := uids[op.writes[0]]]
@@ -56,6 +58,13 @@ def _front(made, uid, kind):
     made.tensors[uid] = Tensor(uid, desc, kind)
     made.node(Pointwise(mode=made.rng.choice(["mul", "max", "cmp_ge"])),
               dict(x=_add(made, desc), b=made.extra(desc.dims), y=uid))
+
+
+def _descaled(made, uid):
+    """In front of attention of 8 bits: a product with a number."""
+    desc, one = made.tensors[uid].desc, TensorDesc.packed("f32", (1, 1, 1, 1))
+    made.tensors[uid] = Tensor(uid, desc.replace(dtype=BY_NAME["f32"]), "virtual")
+    made.node(Pointwise(mode="mul"), dict(x=_add(made, desc), b=_add(made, one), y=uid))
 
 
 def _scaled(made, out, has_largest):

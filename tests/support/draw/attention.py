@@ -78,10 +78,22 @@ def _sdpa_bwd_of_rows(op_class, rng):
     return Problem(op, found)
 
 
+def _sdpa_bwd_of_8_bits(op_class, rng):
+    """The same of 8 bits, the gradients in f32."""
+    p, d_qk = _sdpa_bwd_of_rows(op_class, rng), 16 * rng.randint(1, 8)
+    (b, h, s_q, d_v), (h_k, s_kv) = p.operands["o"].dims, p.operands["v"].dims[1:3]
+    d_v = min(-(-d_v // 16) * 16, 128)
+    keys = lambda kind: TensorDesc(kind, (b, h_k, d_qk, s_kv), (h_k * s_kv * d_qk, s_kv * d_qk, 1, d_qk))
+    dims = dict(q=(b, h, s_q, d_qk), v=(b, h_k, s_kv, d_v), o=(b, h, s_q, d_v), do=(b, h, s_q, d_v))
+    found = {name: TensorDesc.packed(rng.choice(F8), d) for name, d in dims.items()}
+    made = {f"d{name}": TensorDesc.packed("f32", dims[name]) for name in "qv"}
+    return Problem(p.op, p.tensors | found | made | dict(k=keys(rng.choice(F8)), dk=keys("f32")))
+
+
 def sdpa_bwd(op_class, rng):
     """Short rows and scores that do not grow: weights are above 1 where the statistics are not their own."""
-    if rng.random() < 0.2:
-        return _sdpa_bwd_of_rows(op_class, rng)
+    if (one := rng.random()) < 0.25:
+        return (_sdpa_bwd_of_8_bits if one < 0.07 else _sdpa_bwd_of_rows)(op_class, rng)
     p = sdpa(ops.Sdpa, rng)
     while p.operands["q"].dims[3] > 16 or any(row.mode == "exp" for row, _ in p.op.score):
         p = sdpa(ops.Sdpa, rng)
