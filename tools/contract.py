@@ -16,8 +16,12 @@ from pathlib import Path
 
 try:
     import tomllib
-except ModuleNotFoundError:                      # Python 3.10: the extra [ptx] brings tomli
-    import tomli as tomllib
+except ModuleNotFoundError:                      # Python 3.10
+    try:
+        import tomli as tomllib
+    except ModuleNotFoundError:
+        raise SystemExit("build_ptx: with Python 3.10 the package tomli must be installed: "
+                         "pip install 'cydnn[ptx]', or tomli alone") from None
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = next(p for p in (ROOT / "cydnn", ROOT.parent) if (p / "kernels").is_dir())    # or in a wheel

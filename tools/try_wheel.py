@@ -1,10 +1,11 @@
 """A wheel as a user meets it: made, installed into a fresh environment, and tried there.
 
-    python tools/try_wheel.py                 of a clean clone, with what it needs from the index (minutes)
+    python tools/try_wheel.py                 of a clean clone, with what it needs from the index (a minute)
     python tools/try_wheel.py --wheel FILE    one that is there
     python tools/try_wheel.py --quick         of the extensions built here, with what this Python has
+    python tools/try_wheel.py --python 3.10 3.13        with other Pythons, of PATH or pyenv; `all`: those here
 
-Tried: a convolution on NumPy and on the interpreter of the kernels, `cydnn info`, an example, a program that
+A clean clone is packed as the archive of sources first, of which the wheel is built in isolation. Tried: a convolution on NumPy and on the interpreter of the kernels, `cydnn info`, an example, a program that
 is built by `cimport cydnn`, and, where nvcc 13.0 is, a kernel compiled by the installed copy.
 """
 from __future__ import annotations
@@ -20,6 +21,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
+BUILT_BY = ("cython>=3.3,<3.4", "setuptools>=77")
 CONV = """
 import numpy as np, cydnn
 assert "site-packages" in cydnn.__file__, cydnn.__file__
@@ -49,10 +52,25 @@ def call(*words, **kw) -> str:
     return done.stdout
 
 
-def cleanly(place: Path) -> Path:
-    """The wheel of a clean clone."""
+def python_of(version: str) -> Path | None:
+    """An interpreter of CPython ``version``, "3.12", that makes environments: of PATH or pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    places = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"))]
+    asked = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    for python in filter(None, places):
+        done = subprocess.run([python, "-c", asked], capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return Path(python)
+    return None
+
+
+def cleanly(place: Path, python: Path) -> Path:
+    """The wheel of the archive of sources of a clean clone; ``python`` has pip."""
     call("git", "clone", "-q", ROOT, place / "clone")
-    call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, place / "clone")
+    call(python, "-m", "pip", "install", "-q", *BUILT_BY)
+    call(python, "-c", f"from setuptools import build_meta; build_meta.build_sdist({str(place)!r})",
+         cwd=place / "clone")
+    call(python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", place, next(place.glob("cydnn-*.tar.gz")))
     return next(place.glob("cydnn-*.whl"))
 
 
@@ -70,19 +88,21 @@ def quickly(place: Path) -> Path:
     return next(place.glob("cydnn-*.whl"))
 
 
-def installed(wheel: Path, place: Path, is_quick: bool) -> Path:
-    """The Python of a fresh environment that has the wheel."""
-    home = place / "env"
-    venv.create(home, with_pip=not is_quick, symlinks=True)
-    python = home / "bin" / "python"
+def environment(place: Path, is_quick: bool) -> Path:
+    """The Python of a fresh environment."""
+    venv.create(place / "env", with_pip=not is_quick, symlinks=True)
+    return place / "env" / "bin" / "python"
+
+
+def install(wheel: Path, python: Path, is_quick: bool):
+    """Put the wheel into an environment."""
     if is_quick:                                 # behind its own: what this Python has
         own = Path(call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
         (own / "behind.pth").write_text("\n".join(p for p in sys.path if p.endswith("-packages")))
         call(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile",
              "--target", own, wheel)
     else:
-        call(python, "-m", "pip", "install", "-q", wheel, "cython>=3.3,<3.4", "setuptools>=77")
-    return python
+        call(python, "-m", "pip", "install", "-q", wheel, *BUILT_BY, "tomli; python_version < '3.11'")
 
 
 def has_nvcc() -> bool:
@@ -108,16 +128,32 @@ def tried(python: Path, place: Path) -> list[str]:
     return [*said, call(python, "-c", BUILT, **at)]
 
 
+def with_others(versions) -> list[str]:
+    """What is said with other Pythons; a sentence for each that is not here."""
+    said = []
+    for version in SUPPORTED if versions == ["all"] else versions:
+        python = python_of(version)
+        said.append(f"Python {version}: " + ("not on PATH nor in pyenv" if python is None else
+                                             call(python, __file__)))
+        print(said[-1].strip(), flush=True)
+    return said
+
+
 def main(argv=None) -> list[str]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--wheel", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--python", nargs="+", metavar="VERSION")
     args = parser.parse_args(argv)
+    if args.python:
+        return with_others(args.python)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
-        wheel = args.wheel or (quickly if args.quick else cleanly)(place)
+        python = environment(place, args.quick)
+        wheel = args.wheel or (quickly(place) if args.quick else cleanly(place, python))
         said = [f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB"]
-        said += tried(installed(wheel, place, args.quick), place)
+        install(wheel, python, args.quick)
+        said += tried(python, place)
     print("\n".join(line.strip() for line in said))
     return said
 

@@ -1,6 +1,8 @@
 """What an installed cydnn has: every module, the Cython sources and declarations, the stubs,
 and all of ptx/ as cydnn/_ptx."""
 import json
+import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -40,6 +42,16 @@ def test_every_image_is_installed(built):
     manifest = json.loads((built / "_ptx" / "manifest.json").read_text())
     images = {image["file"] for kernel in manifest["kernels"].values() for image in kernel["images"].values()}
     assert images and images - {str(p) for p in files(built / "_ptx", lambda p: True)} == set()
+
+
+def test_extensions_need_the_c_library_alone():
+    """So a wheel is a manylinux one: no driver, no library of CUDA, nothing to be found beside it."""
+    if shutil.which("readelf") is None:
+        pytest.skip("needs readelf")
+    found = sorted((ROOT / "cydnn").rglob("*.so"))
+    said = subprocess.run(["readelf", "-d", *map(str, found)], capture_output=True, text=True, check=True).stdout
+    assert len(found) > 10
+    assert set(re.findall(r"NEEDED.*\[(.*?)\.so", said)) <= {"libc", "libm", "libpthread", "libdl"}
 
 
 def test_run_time_needs_are_three():

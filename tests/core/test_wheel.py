@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernels.toolchain import COMPILER
+import try_wheel  # noqa: E402  (of tools/, which the line above puts on the path)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,12 +16,27 @@ def test_a_wheel_works_in_a_fresh_environment():
     """Convolutions, an example, an embedding, a rebuilt kernel where there is a compiler."""
     pytest.importorskip("Cython")
     pytest.importorskip("wheel")
-    done = subprocess.run([sys.executable, str(ROOT / "tools" / "try_wheel.py"), "--quick"],
-                          capture_output=True, text=True, timeout=600)
+    _is_tried("--quick")
+
+
+def test_a_wheel_of_sources_works_with_another_python():
+    """The archive of sources, built in isolation, by the oldest other Python that is here."""
+    own = "%d.%d" % sys.version_info[:2]
+    others = [v for v in try_wheel.SUPPORTED if v != own and try_wheel.python_of(v)]
+    if not others:
+        pytest.skip(f"of CPython {', '.join(try_wheel.SUPPORTED)} only {own} is here (PATH, pyenv)")
+    assert f"Python {others[0]}: cydnn-" in _is_tried("--python", others[0])
+    assert try_wheel.with_others(["3.9.9"]) == ["Python 3.9.9: not on PATH nor in pyenv"]
+
+
+def _is_tried(*words) -> str:
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "try_wheel.py"), *words],
+                          capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     for said in ("a convolution on NumPy and on ptx:sm_80", "explain: largest error", "embed_loop, ABI"):
         assert said in done.stdout
     assert ("a kernel compiled by the installed copy" in done.stdout) == (COMPILER is not None)
+    return done.stdout
 
 
 def test_what_a_kernel_is_compiled_from_is_in_the_wheel(tmp_path):
