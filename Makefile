@@ -11,7 +11,7 @@ TORCH ?=
 
 $(STAMP): pyproject.toml setup.py ptx/manifest.json $(wildcard cydnn/*.p[yx][xd] cydnn/*/*.p[yx][xd])
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install -q --disable-pip-version-check --no-compile -e ".[test,demo]"
+	$(RUN) -m pip install -q --disable-pip-version-check --no-compile -e ".[test,demo,docs]"
 	$(if $(TORCH),$(RUN) -m pip install -q --disable-pip-version-check --no-compile "$(TORCH)" \
 	    || echo "no CPU build of torch here: the tests of cydnn.torch are left out")
 	touch $@

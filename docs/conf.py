@@ -6,4 +6,4 @@ html_theme, html_title = "furo", "cydnn"
 html_extra_path = ["llms.txt"]                            # a list of the pages, for programs that read
 html_copy_source, html_show_sourcelink = True, True           # each page as Markdown, too
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]  # links to sources; … in snippets
+suppress_warnings = ["misc.highlighting_failure"]          # … in snippets

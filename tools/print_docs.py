@@ -1,5 +1,5 @@
-"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md,
-docs/api.md and docs/backend_attributes.md; a test compares them."""
+"""Print the pages that are tables: ``python tools/print_docs.py`` writes docs/engines.md, docs/api.md,
+docs/backend_attributes.md and docs/backend_names.md; a test compares them."""
 from __future__ import annotations
 
 import enum
@@ -13,6 +13,7 @@ sys.path.insert(0, str(DOCS.parent))
 import cydnn
 from cydnn import backend, dtypes, engines, ops, status
 from cydnn.backend.attributes import UNSET
+from cydnn.backend.constants import constants
 from cydnn.engines.knobs import TERMS
 from cydnn.graph import Many
 
@@ -82,6 +83,21 @@ def _attributes_of(kind) -> str:
              said(a), a.doc.replace("|", "\\|")) for a in kind.attributes.values()]
     head = f"{kind.doc}.\n\n" if kind.doc else ""
     return head + table("Attribute", "Number", "Type", "Elements", "Each", "Set", "What")(rows)
+
+
+def backend_page() -> str:
+    """The functions of the backend API, and its enumerants with their numbers."""
+    head = ("# Names of cydnn.backend\n\nHow they are used: [backend.md](backend.md); the attributes of each "
+            "descriptor:\n[backend_attributes.md](backend_attributes.md). Printed by `python "
+            "tools/print_docs.py`.\n\n## Functions\n\n")
+    of_c = [n for n in backend.__all__ if n.startswith("cudnnBackend") or n == "Descriptor"]
+    calls = table("Function", "What")([(f"`{n}({_arguments(f)})`", sentence(f))
+                                       for n in of_c for f in [getattr(backend, n)]])
+    rows: dict = {}
+    for name, value in constants().items():
+        rows.setdefault(value.enum, []).append(f"`{name}` {int(value)}")
+    tables = [(f"`{kind}`", ", ".join(names)) for kind, names in rows.items()]
+    return f"{head}{calls}\n## Enumerants\n\n" + table("Type", "Names and numbers")(tables)
 
 
 def api_page() -> str:
@@ -157,7 +173,8 @@ def _errors() -> str:
          for c in dict.fromkeys((status.CydnnError, *status.CLASSES, *_public(_is_error).values()))])
 
 
-PAGES = {"engines.md": engines_page, "api.md": api_page, "backend_attributes.md": attributes_page}
+PAGES = {"engines.md": engines_page, "api.md": api_page, "backend_attributes.md": attributes_page,
+         "backend_names.md": backend_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

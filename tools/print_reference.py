@@ -65,8 +65,12 @@ def pygraph_page() -> str:
             f"virtual until `set_output(True)`. What is refused, in which words: "
             f"[refusals.md](refusals.md).\n{PRINTED}\n")
     methods = {n: m for n, m in inspect.getmembers(cydnn.pygraph, inspect.isfunction) if n[0] != "_"}
-    return head + "".join(section(name, called(name, inspect.signature(m)), m.__doc__ or "")
-                          for name, m in methods.items() if not hasattr(m, "is_later"))
+    kept = inspect.getmembers(cydnn.pygraph, lambda value: isinstance(value, property))
+    rows = "".join(f"| `{name}` | {' '.join(inspect.cleandoc(value.__doc__ or '').split())} |\n"
+                   for name, value in kept if name[0] != "_")
+    return (head + f"\n## Attributes\n\n| Attribute | What |\n| --- | --- |\n{rows}"
+            + "".join(section(name, called(name, inspect.signature(m)), m.__doc__ or "")
+                      for name, m in methods.items()))
 
 
 def operations_page() -> str:

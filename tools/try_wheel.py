@@ -3,9 +3,11 @@
     python tools/try_wheel.py                 of a clean clone, with what it needs from the index (a minute)
     python tools/try_wheel.py --wheel FILE    one that is there
     python tools/try_wheel.py --quick         of the extensions built here, with what this Python has
-    python tools/try_wheel.py --python 3.10 3.13        with other Pythons, of PATH or pyenv; `all`: those here
+    python tools/try_wheel.py --python 3.10 3.13        with other Pythons, of PATH or pyenv; `all`: each
 
-A clean clone is packed as the archive of sources first, of which the wheel is built in isolation. Tried: a convolution on NumPy and on the interpreter of the kernels, `cydnn info`, an example, a program that
+A clean clone is packed as the archive of sources first, of which the wheel is built in isolation.
+
+Tried: a convolution on NumPy and on the interpreter of the kernels, `cydnn info`, an example, a program that
 is built by `cimport cydnn`, and, where nvcc 13.0 is, a kernel compiled by the installed copy.
 """
 from __future__ import annotations

@@ -35,8 +35,8 @@ anew is another key; `copy.copy` gives one that stays. Those that hold no addres
 nobody holds dies, unless its `int()` was taken. A handle equals itself only. It may run calls of several \
 threads at once; to change its
 stream, or a descriptor, while another thread uses it is the caller's to avoid. What each function takes, \
-refuses and says: [legacy/](legacy/).
-From CuPy: [migrate_from_cupy.md](migrate_from_cupy.md).
+refuses and says: [legacy/](legacy/convolution.md).
+From CuPy: [migrate_from_cupy.md](migrate_from_cupy.md), whose `available` and `get_build_version()` are here.
 
 Printed by `python -m cydnn.legacy`; g*n* is section 4.*n* of the v5 guide, of whose {all} functions \
 **{here} are here**. *host*: nothing is computed.
