@@ -10,6 +10,7 @@ and is compared.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,9 @@ def expected(a, b):
 
 def launched(g, tensors, arrays) -> dict:
     """{"execute", "nodes", "updated": the result}, on a GPU."""
-    from cuda.bindings import driver
+    import cuda.bindings.driver as driver
 
-    def done(found):
+    def done(found) -> Any:
         if found[0] != driver.CUresult.CUDA_SUCCESS:
             raise RuntimeError(found[0].name)
         return found[1] if found[1:] else None

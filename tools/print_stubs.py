@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cydnn"
 sys.path.insert(0, str(PACKAGE.parent))
 
 import cydnn
-from cydnn import functional
+from cydnn import backend, functional
+from cydnn.backend.constants import constants
 from cydnn.legacy import CONSTANTS, FUNCTIONS
 
 HEAD = "# Printed by tools/print_stubs.py.\n"
@@ -58,13 +59,41 @@ def functions() -> str:
         own = parameters(one.signature, types, ("out", "dtype", "device", "explain"))
         common = COMMON.removeprefix("*, ") if "*" in own else COMMON
         given = ", ".join(["self", *own, common])
-        lines += [f"class _{name}(Protocol):"]
+        lines += [f"class _{name}(Protocol):", doc(one, 4).rstrip()]
         for method, result in (("__call__", "A"), ("prepare", "Prepared[A]")):
             lines += ["    @overload", f"    def {method}({given}Literal[False] = ...) -> {result}:",
                       doc(one, 8).rstrip(), "    @overload",
                       f"    def {method}({given}Literal[True]) -> str: ..."]
-        lines += [f"{name}: _{name}\n"]
+        lines += [f"{name}: _{name}", doc(one, 0)]
     return "\n".join(lines)
+
+
+_of_torch = {annotation: kind.replace("A", "Tensor") for annotation, kind in ANNOTATIONS.items()}
+
+
+def operators() -> str:
+    """cydnn.torch: the functions on tensors."""
+    lines = [HEAD, "from typing import Any, ContextManager, Sequence\n", "from torch import Tensor\n",
+             "Ints = int | Sequence[int]\n"]
+    for name, one in functional.FUNCTIONS.items():
+        types = lambda p: _of_torch.get(p.annotation, p.annotation if p.name != "dtype" else "Any")
+        given = ", ".join(parameters(one.signature, types, ("out", "device", "explain")))
+        lines += [f"def {name}({given}) -> Tensor:", doc(one, 4).rstrip()]
+    return "\n".join([*lines, "def replaced() -> ContextManager[None]:",
+                      '    """Inside, functions of torch.nn.functional that ours stand for are ours."""',
+                      "def report(reset: bool = ...) -> str:",
+                      '    """How often replaced() called what; what went to torch, with the reason."""', ""])
+
+
+def descriptors() -> str:
+    """cydnn.backend: the functions of C and the enumerants."""
+    of_c = [name for name in backend.__all__ if name.startswith("cudnnBackend")]
+    lines = [HEAD, *[f"from .c_names import {name} as {name}" for name in of_c],
+             "from .constants import Constant as Constant, constant as constant, constants as constants",
+             "from .descriptor import Descriptor as Descriptor", "from .kinds import KINDS as KINDS",
+             "from .table import (OPERATIONS as OPERATIONS, AttributeRow as AttributeRow,",
+             "                    Operation as Operation, number as number, words as words)\n"]
+    return "\n".join([*lines, *[f"{name}: Constant" for name in constants()], ""])
 
 
 def v5() -> str:
@@ -89,6 +118,9 @@ def graph() -> str:
         result = "None" if name == "__init__" else "_tensor" if is_tensor else "Any"
         lines += [f"    def {name}({', '.join(parameters(inspect.signature(one)))}) -> {result}:",
                   doc(one, 8).rstrip() if one.__doc__ else "        ..."]
+    for name, one in inspect.getmembers(cydnn.pygraph, lambda value: isinstance(value, property)):
+        if not name.startswith("_"):
+            lines += ["    @property", f"    def {name}(self) -> Any:", doc(one, 8).rstrip()]
     return "\n".join([*lines, "    def __getattr__(self, name: str) -> Any: ...", ""])
 
 
@@ -104,7 +136,7 @@ def package() -> str:
 
 
 STUBS = {"__init__.pyi": package, "cudnn.pyi": v5, "functional/__init__.pyi": functions,
-         "frontend/pygraph.pyi": graph}
+         "frontend/pygraph.pyi": graph, "torch.pyi": operators, "backend/__init__.pyi": descriptors}
 
 if __name__ == "__main__":
     for name, make in STUBS.items():

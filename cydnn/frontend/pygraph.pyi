@@ -384,4 +384,26 @@ class pygraph:
         refused before it is touched."""
     def validate(self) -> Any:
         """Infer dims, strides and types of what is not set, check every rule. Raises BadParam."""
+    @property
+    def candidates(self) -> Any:
+        """All that was chosen, in order."""
+    @property
+    def constants(self) -> Any:
+        """uids of the numbers that are fixed for ever."""
+    @property
+    def nodes(self) -> Any:
+        """Every operation, in the order of the calls."""
+    @property
+    def own_handle(self) -> Any:
+        """The handle that was given, or the graph's own, on the device that is current when it is first
+        needed."""
+    @property
+    def plan(self) -> Any:
+        """The plan that ``execute`` runs on the device of the graph's handle; None before it is built."""
+    @property
+    def plans(self) -> Any:
+        """The plans that ``create_execution_plans`` found and no filter left out."""
+    @property
+    def selected_engine(self) -> Any:
+        """The engine id of the plan that ``execute`` runs; None before there is one."""
     def __getattr__(self, name: str) -> Any: ...

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,10 +32,11 @@ BUILT_BY_ITSELF = (
     "get_knobs_for_engine", "get_plan_name_at_index", "key", "populate_cuda_graph", "select_behavior_notes",
                    "select_numeric_notes",
     "update_cuda_graph", "validate")
+_Methods = pygraph if TYPE_CHECKING else object  # for editors: what __getattr__ answers
 _auto: dict = {}                                 # device that torch is at -> the handle that "auto" means
 
 
-class Graph:
+class Graph(_Methods):
     """Inside the block, methods of pygraph take arrays as well as tensors; when it ends, everything is built.
 
     ``inputs`` and ``outputs`` (names, tensors, arrays, uids) set the order for positional calls.

@@ -18,6 +18,10 @@ class Prepared(Generic[A]):
     def __call__(self, *arrays: Any, out: A | None = ...) -> A: ...
 
 class _conv(Protocol):
+    """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+    input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+    ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The convolution (cross-correlation) of images with filters, and a bias for each channel.
@@ -35,8 +39,14 @@ class _conv(Protocol):
     @overload
     def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 conv: _conv
+"""The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
 
 class _matmul(Protocol):
+    """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+    with a vector."""
     @overload
     def __call__(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
@@ -50,8 +60,11 @@ class _matmul(Protocol):
     @overload
     def prepare(self, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 matmul: _matmul
+"""The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+with a vector."""
 
 class _linear(Protocol):
+    """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
@@ -63,8 +76,10 @@ class _linear(Protocol):
     @overload
     def prepare(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 linear: _linear
+"""input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
 
 class _max_pool(Protocol):
+    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
@@ -76,8 +91,10 @@ class _max_pool(Protocol):
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 max_pool: _max_pool
+"""The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
 
 class _avg_pool(Protocol):
+    """The mean of each window, in which the padding counts or does not."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The mean of each window, in which the padding counts or does not."""
@@ -89,8 +106,10 @@ class _avg_pool(Protocol):
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 avg_pool: _avg_pool
+"""The mean of each window, in which the padding counts or does not."""
 
 class _softmax(Protocol):
+    """exp(x) over its sum along a dim."""
     @overload
     def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """exp(x) over its sum along a dim."""
@@ -102,8 +121,10 @@ class _softmax(Protocol):
     @overload
     def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 softmax: _softmax
+"""exp(x) over its sum along a dim."""
 
 class _log_softmax(Protocol):
+    """The logarithm of the softmax along a dim."""
     @overload
     def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The logarithm of the softmax along a dim."""
@@ -115,8 +136,10 @@ class _log_softmax(Protocol):
     @overload
     def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 log_softmax: _log_softmax
+"""The logarithm of the softmax along a dim."""
 
 class _layer_norm(Protocol):
+    """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
     @overload
     def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
@@ -128,8 +151,10 @@ class _layer_norm(Protocol):
     @overload
     def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 layer_norm: _layer_norm
+"""weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
 
 class _rms_norm(Protocol):
+    """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
     @overload
     def __call__(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
@@ -141,8 +166,10 @@ class _rms_norm(Protocol):
     @overload
     def prepare(self, input: A, normalized_shape: Ints, weight: A | None = ..., eps: float | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 rms_norm: _rms_norm
+"""weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
 
 class _instance_norm(Protocol):
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
     @overload
     def __call__(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
@@ -154,8 +181,11 @@ class _instance_norm(Protocol):
     @overload
     def prepare(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 instance_norm: _instance_norm
+"""weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
 
 class _batch_norm(Protocol):
+    """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
+    ``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
     @overload
     def __call__(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
@@ -169,8 +199,11 @@ class _batch_norm(Protocol):
     @overload
     def prepare(self, input: A, running_mean: A | None, running_var: A | None, weight: A | None = ..., bias: A | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 batch_norm: _batch_norm
+"""weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
+``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
 
 class _local_response_norm(Protocol):
+    """x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
     @overload
     def __call__(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
@@ -182,8 +215,16 @@ class _local_response_norm(Protocol):
     @overload
     def prepare(self, input: A, size: int, alpha: float = ..., beta: float = ..., k: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 local_response_norm: _local_response_norm
+"""x / (k + alpha * the mean of squares of ``size`` neighbouring channels) ** beta."""
 
 class _attention(Protocol):
+    """softmax(scale * query @ key.T + mask) @ value, for every head.
+
+    query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
+    1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
+    others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
+    h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
+    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
     @overload
     def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """softmax(scale * query @ key.T + mask) @ value, for every head.
@@ -207,8 +248,16 @@ class _attention(Protocol):
     @overload
     def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 attention: _attention
+"""softmax(scale * query @ key.T + mask) @ value, for every head.
+
+query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or without b. ``scale``:
+1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
+others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
+h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
+others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
 
 class _abs(Protocol):
+    """abs of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """abs of every element."""
@@ -220,8 +269,10 @@ class _abs(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 abs: _abs
+"""abs of every element."""
 
 class _neg(Protocol):
+    """neg of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """neg of every element."""
@@ -233,8 +284,10 @@ class _neg(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 neg: _neg
+"""neg of every element."""
 
 class _ceil(Protocol):
+    """ceil of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """ceil of every element."""
@@ -246,8 +299,10 @@ class _ceil(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 ceil: _ceil
+"""ceil of every element."""
 
 class _floor(Protocol):
+    """floor of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """floor of every element."""
@@ -259,8 +314,10 @@ class _floor(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 floor: _floor
+"""floor of every element."""
 
 class _sqrt(Protocol):
+    """sqrt of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """sqrt of every element."""
@@ -272,8 +329,10 @@ class _sqrt(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 sqrt: _sqrt
+"""sqrt of every element."""
 
 class _rsqrt(Protocol):
+    """rsqrt of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """rsqrt of every element."""
@@ -285,8 +344,10 @@ class _rsqrt(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 rsqrt: _rsqrt
+"""rsqrt of every element."""
 
 class _reciprocal(Protocol):
+    """reciprocal of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """reciprocal of every element."""
@@ -298,8 +359,10 @@ class _reciprocal(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 reciprocal: _reciprocal
+"""reciprocal of every element."""
 
 class _exp(Protocol):
+    """exp of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """exp of every element."""
@@ -311,8 +374,10 @@ class _exp(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 exp: _exp
+"""exp of every element."""
 
 class _log(Protocol):
+    """log of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """log of every element."""
@@ -324,8 +389,10 @@ class _log(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 log: _log
+"""log of every element."""
 
 class _sin(Protocol):
+    """sin of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """sin of every element."""
@@ -337,8 +404,10 @@ class _sin(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 sin: _sin
+"""sin of every element."""
 
 class _cos(Protocol):
+    """cos of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """cos of every element."""
@@ -350,8 +419,10 @@ class _cos(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 cos: _cos
+"""cos of every element."""
 
 class _tan(Protocol):
+    """tan of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """tan of every element."""
@@ -363,8 +434,10 @@ class _tan(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 tan: _tan
+"""tan of every element."""
 
 class _erf(Protocol):
+    """erf of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """erf of every element."""
@@ -376,8 +449,10 @@ class _erf(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 erf: _erf
+"""erf of every element."""
 
 class _sigmoid(Protocol):
+    """sigmoid of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """sigmoid of every element."""
@@ -389,8 +464,10 @@ class _sigmoid(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 sigmoid: _sigmoid
+"""sigmoid of every element."""
 
 class _tanh(Protocol):
+    """tanh of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """tanh of every element."""
@@ -402,8 +479,10 @@ class _tanh(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 tanh: _tanh
+"""tanh of every element."""
 
 class _relu(Protocol):
+    """relu of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """relu of every element."""
@@ -415,8 +494,10 @@ class _relu(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 relu: _relu
+"""relu of every element."""
 
 class _silu(Protocol):
+    """swish of every element."""
     @overload
     def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """swish of every element."""
@@ -428,8 +509,10 @@ class _silu(Protocol):
     @overload
     def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 silu: _silu
+"""swish of every element."""
 
 class _add(Protocol):
+    """add of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """add of two arrays, or of an array and a number, element by element with broadcast."""
@@ -441,8 +524,10 @@ class _add(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 add: _add
+"""add of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _sub(Protocol):
+    """sub of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """sub of two arrays, or of an array and a number, element by element with broadcast."""
@@ -454,8 +539,10 @@ class _sub(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 sub: _sub
+"""sub of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _mul(Protocol):
+    """mul of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """mul of two arrays, or of an array and a number, element by element with broadcast."""
@@ -467,8 +554,10 @@ class _mul(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 mul: _mul
+"""mul of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _div(Protocol):
+    """div of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """div of two arrays, or of an array and a number, element by element with broadcast."""
@@ -480,8 +569,10 @@ class _div(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 div: _div
+"""div of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _pow(Protocol):
+    """pow of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """pow of two arrays, or of an array and a number, element by element with broadcast."""
@@ -493,8 +584,10 @@ class _pow(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 pow: _pow
+"""pow of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _atan2(Protocol):
+    """atan2 of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """atan2 of two arrays, or of an array and a number, element by element with broadcast."""
@@ -506,8 +599,10 @@ class _atan2(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 atan2: _atan2
+"""atan2 of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _fmod(Protocol):
+    """mod of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """mod of two arrays, or of an array and a number, element by element with broadcast."""
@@ -519,8 +614,10 @@ class _fmod(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 fmod: _fmod
+"""mod of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _maximum(Protocol):
+    """max of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """max of two arrays, or of an array and a number, element by element with broadcast."""
@@ -532,8 +629,10 @@ class _maximum(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 maximum: _maximum
+"""max of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _minimum(Protocol):
+    """min of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """min of two arrays, or of an array and a number, element by element with broadcast."""
@@ -545,8 +644,10 @@ class _minimum(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 minimum: _minimum
+"""min of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _eq(Protocol):
+    """eq of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """eq of two arrays, or of an array and a number, element by element with broadcast."""
@@ -558,8 +659,10 @@ class _eq(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 eq: _eq
+"""eq of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _ne(Protocol):
+    """neq of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """neq of two arrays, or of an array and a number, element by element with broadcast."""
@@ -571,8 +674,10 @@ class _ne(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 ne: _ne
+"""neq of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _gt(Protocol):
+    """gt of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """gt of two arrays, or of an array and a number, element by element with broadcast."""
@@ -584,8 +689,10 @@ class _gt(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 gt: _gt
+"""gt of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _ge(Protocol):
+    """ge of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """ge of two arrays, or of an array and a number, element by element with broadcast."""
@@ -597,8 +704,10 @@ class _ge(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 ge: _ge
+"""ge of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _lt(Protocol):
+    """lt of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """lt of two arrays, or of an array and a number, element by element with broadcast."""
@@ -610,8 +719,10 @@ class _lt(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 lt: _lt
+"""lt of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _le(Protocol):
+    """le of two arrays, or of an array and a number, element by element with broadcast."""
     @overload
     def __call__(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """le of two arrays, or of an array and a number, element by element with broadcast."""
@@ -623,8 +734,10 @@ class _le(Protocol):
     @overload
     def prepare(self, input: A, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 le: _le
+"""le of two arrays, or of an array and a number, element by element with broadcast."""
 
 class _sum(Protocol):
+    """add over one dim, some, or all of them."""
     @overload
     def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """add over one dim, some, or all of them."""
@@ -636,8 +749,10 @@ class _sum(Protocol):
     @overload
     def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 sum: _sum
+"""add over one dim, some, or all of them."""
 
 class _mean(Protocol):
+    """avg over one dim, some, or all of them."""
     @overload
     def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """avg over one dim, some, or all of them."""
@@ -649,8 +764,10 @@ class _mean(Protocol):
     @overload
     def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 mean: _mean
+"""avg over one dim, some, or all of them."""
 
 class _amax(Protocol):
+    """max over one dim, some, or all of them."""
     @overload
     def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """max over one dim, some, or all of them."""
@@ -662,8 +779,10 @@ class _amax(Protocol):
     @overload
     def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 amax: _amax
+"""max over one dim, some, or all of them."""
 
 class _amin(Protocol):
+    """min over one dim, some, or all of them."""
     @overload
     def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """min over one dim, some, or all of them."""
@@ -675,8 +794,10 @@ class _amin(Protocol):
     @overload
     def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 amin: _amin
+"""min over one dim, some, or all of them."""
 
 class _prod(Protocol):
+    """mul over one dim, some, or all of them."""
     @overload
     def __call__(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """mul over one dim, some, or all of them."""
@@ -688,8 +809,10 @@ class _prod(Protocol):
     @overload
     def prepare(self, input: A, dim: Ints | None = ..., keepdim: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 prod: _prod
+"""mul over one dim, some, or all of them."""
 
 class _gelu(Protocol):
+    """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
     @overload
     def __call__(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
@@ -701,8 +824,10 @@ class _gelu(Protocol):
     @overload
     def prepare(self, input: A, approximate: str = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 gelu: _gelu
+"""x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
 
 class _elu(Protocol):
+    """x above 0, alpha * (exp(x) - 1) below."""
     @overload
     def __call__(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """x above 0, alpha * (exp(x) - 1) below."""
@@ -714,8 +839,10 @@ class _elu(Protocol):
     @overload
     def prepare(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 elu: _elu
+"""x above 0, alpha * (exp(x) - 1) below."""
 
 class _leaky_relu(Protocol):
+    """x above 0, negative_slope * x below."""
     @overload
     def __call__(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """x above 0, negative_slope * x below."""
@@ -727,8 +854,10 @@ class _leaky_relu(Protocol):
     @overload
     def prepare(self, input: A, negative_slope: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 leaky_relu: _leaky_relu
+"""x above 0, negative_slope * x below."""
 
 class _softplus(Protocol):
+    """log(1 + exp(beta * x)) / beta."""
     @overload
     def __call__(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """log(1 + exp(beta * x)) / beta."""
@@ -740,8 +869,10 @@ class _softplus(Protocol):
     @overload
     def prepare(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 softplus: _softplus
+"""log(1 + exp(beta * x)) / beta."""
 
 class _where(Protocol):
+    """input where the condition is not 0, else other."""
     @overload
     def __call__(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """input where the condition is not 0, else other."""
@@ -753,3 +884,4 @@ class _where(Protocol):
     @overload
     def prepare(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 where: _where
+"""input where the condition is not 0, else other."""

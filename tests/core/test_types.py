@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import cydnn
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 PROGRAM = '''
@@ -67,3 +69,30 @@ def test_programs_are_clean_and_mistakes_are_found(checker, tmp_path):
     planted = [line for line in found if "mistakes.py" in line]
     lines = {int(line.partition("mistakes.py:")[2].partition(":")[0]) for line in planted}
     assert lines == {4, 5, 6} and planted == found, "\n".join(found)
+
+
+COMPLETED = {"cydnn": "cydnn.__all__", "cydnn.cudnn": "cydnn.cudnn.__all__",
+             "cydnn.functional": "cydnn.functional.FUNCTIONS", "cydnn.backend": "cydnn.backend.__all__",
+             "cydnn.frontend": "cydnn.frontend.__dict__", "cydnn.pygraph()": "dir(cydnn.pygraph)",
+             "cydnn.frontend.Graph().__enter__()": "dir(cydnn.pygraph)"}
+
+
+@pytest.mark.parametrize("what", COMPLETED)
+def test_editors_complete_every_public_name(what):
+    jedi = pytest.importorskip("jedi")
+    import cydnn.frontend
+    wanted = {n for n in eval(COMPLETED[what], {"cydnn": cydnn}) if n[0] != "_"} - {"sys"}
+    lines = ["import cydnn, cydnn.functional, cydnn.backend, cydnn.frontend", f"room = {what}", "room."]
+    assert wanted and wanted <= {c.name for c in jedi.Script("\n".join(lines)).complete(3, 5)}
+
+
+@pytest.mark.parametrize("call, name", [
+    ("cydnn.conv", "padding"), ("cydnn.pygraph().matmul", "compute_data_type"),
+    ("cydnn.cudnn.setTensor4dDescriptor", "tensorDesc"), ("cydnn.torch.softmax", "dim")])
+def test_editors_know_how_it_is_called_and_what_it_is(call, name):
+    jedi = pytest.importorskip("jedi")
+    if "torch" in call:
+        pytest.importorskip("torch")
+    script = jedi.Script(f"import cydnn.torch\n{call}(")
+    assert name in script.get_signatures(2, len(call) + 1)[0].to_string()
+    assert len(script.infer(2, len(call))[0].docstring(raw=True)) > 20
