@@ -33,7 +33,7 @@ NAMES = {
     _nodes: "populate update",
     _descriptor: "Descriptor descriptor",
     _table: "PlanTable",
-    _caller: "Caller IN_C Runner",
+    _caller: "Caller IN_C Known Runner",
     _call: "HandleBase attempt compute nullable",
 }
 globals().update((name, getattr(module, name))

@@ -23,6 +23,7 @@ from .given import reason, shown
 from .names import missing
 from .status import BadParam, CydnnError
 from .torch_operators import backward_of, described, fake_of, plain, registered, walked
+from .torch_recording import are_plain, inplace, is_watched, known, recorded
 
 _passed = Bounded(4096)                          # calls in place of torch's whose gradients are ours
 _calls: Counter = Counter()
@@ -32,31 +33,22 @@ _fallbacks: Counter = Counter()
 # ---- What is called ----
 
 COMMON = frozenset(("out", "device", "explain"))
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
-
-
-def _is_watched(args, kw) -> bool:
-    """Somebody looks on: autograd, a trace, a mode, a transform, the profiler, a class of tensors of its own.
-    Otherwise the function is called past torch's dispatcher, which would cost four times what it does."""
-    c, records = torch._C, torch.is_grad_enabled()
-    if (c._len_torch_dispatch_stack() or c._len_torch_function_stack() or c._get_tracing_state() is not None
-            or c._functorch.peek_interpreter_stack() is not None or c._autograd._profiler_enabled()):
-        return True
-    for x in (*args, *kw.values()):
-        if type(x) in _TENSORS:
-            if records and x.requires_grad:
-                return True
-        elif isinstance(x, torch.Tensor):
-            return True
-    return False
-
 
 def _caller(function: Function, operator):
+    memory = known(function)
+
     def call(*args, **kw):
-        if not (torch.compiler.is_compiling() or not COMMON.isdisjoint(kw) or _is_watched(args, kw)):
-            return function(*args, **kw)
-        found = whole(*args, **kw)
-        return found[0] if function.saves else found
+        if not (torch.compiler.is_compiling() or is_watched()):
+            found = memory.find(args, kw)
+            if found is not None:
+                return found[0].run(found[1])
+            if COMMON.isdisjoint(kw):
+                if are_plain(args, kw):
+                    names = dict(zip(function.signature.parameters, args))
+                    return recorded(function, memory, {**names, **kw}, args, kw)
+                if not any(isinstance(x, torch.Tensor) for x in (*args, *kw.values())):
+                    return function(*args, **kw)
+        return slow(*args, **kw)
 
     def whole(*args, **kw):
         arrays, options, out, device, explain = function._bind(*args, **kw)
@@ -66,16 +58,18 @@ def _caller(function: Function, operator):
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
         return operator(*tensors, repr((numbers, plain(options))))
+
+    def by_operator(*args, **kw):
+        found = whole(*args, **kw)
+        return found[0] if function.saves else found
+    slow = _moving(by_operator, whole) if function.name == "batch_norm" else by_operator
     call.__name__ = call.__qualname__ = function.name
     call.__doc__, call.__signature__ = function.__doc__, function.signature
-    call.whole = whole                           # with what is saved
     return call
 
 
-def _moving(normalized):
+def _moving(normalized, whole):
     """``batch_norm`` whose running statistics move beside the operator, which changes no argument."""
-    whole = normalized.whole
-
     def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=None, training=False,
                    momentum=0.1, eps=1e-5, **common):
         if not training or running_mean is None or running_var is None:
@@ -88,7 +82,7 @@ def _moving(normalized):
             running_mean.lerp_(mean.flatten().to(running_mean.dtype), momentum)
             running_var.lerp_(var.to(running_var.dtype), momentum)
         return y
-    return wraps(normalized)(batch_norm)
+    return batch_norm
 
 
 def _drawn(name: str, given: dict) -> dict:
@@ -111,7 +105,6 @@ def _drawing(function: Function, call):
 
 CALLERS = {name: _caller(function, registered(function)) for name, function in FUNCTIONS.items()}
 
-CALLERS["batch_norm"] = _moving(CALLERS["batch_norm"])
 CALLERS["attention"] = _drawing(FUNCTIONS["attention"], CALLERS["attention"])
 torch_attention.register(backward_of(FUNCTIONS["attention"]))
 
@@ -157,12 +150,14 @@ TURNED = {"max_pool2d": _pooled("max_pool2d", "dilation", "ceil_mode", "return_i
              for n in (1, 2, 3)}}
 
 
+MEMORIES = {name: known(FUNCTIONS[ours]) for name, ours in REPLACED.items()}
+
+
 def _checked(function: Function, given):
     """Raise where a gradient is wanted and a function has none for these arguments. What was looked at once
     is known."""
     arrays, options, *_ = function._bind(**given)
-    if function.name == "batch_norm" and options[0]:
-        arrays = (arrays[0], None, None, *arrays[3:])
+    arrays = tuple([None if i in inplace(function, options) else x for i, x in enumerate(arrays)])
     wanted = tuple([i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad])
     if not wanted or not torch.is_grad_enabled():
         return
@@ -196,13 +191,19 @@ def _cast(name: str, given: dict) -> dict:
 
 def _replacement(name: str, theirs):
     function, ours = FUNCTIONS[REPLACED[name]], CALLERS[REPLACED[name]]
-    turned = TURNED.get(name) or _plainly(name)
+    turned, memory = TURNED.get(name) or _plainly(name), MEMORIES[name]
 
     def call(*args, **kw):
         _calls[name] += 1
+        is_short = not (torch.compiler.is_compiling() or is_watched() or torch._C._is_any_autocast_enabled())
+        found = memory.find(args, kw) if is_short else None
         try:
+            if found is not None:
+                return found[0].run(found[1])
             given = _drawn(function.name, _cast(name, turned(*args, **kw)))
             _checked(function, given)
+            if is_short and are_plain(args, kw):
+                return recorded(function, memory, given, args, kw)
             return ours(**given)
         except (CydnnError, TypeError) as error:
             _fallbacks[name, error.args[0] if isinstance(error, CydnnError) else reason(error)] += 1

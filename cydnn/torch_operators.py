@@ -94,27 +94,43 @@ def walked(function: Function, arrays, said, options, wanted):
     return trace, found, trace.finish(found, [v.desc for v in found])
 
 
+def backward_call(function: Function, every, options, wanted):
+    """The backward pass of ``every`` tensor or number that a call has: arguments, result, what was saved,
+    gradient; None for those that are not read."""
+    kind = kind_of(every[-1])
+    numbers = tuple([x if isinstance(x, (int, float)) and n not in DRAWN else None
+                     for n, x in zip(function.arrays, every)])
+    with torch.no_grad():
+        key = (function.name, tuple([kind.row(x) if torch.is_tensor(x) else None for x in every]), numbers,
+               options, tuple(wanted))
+        call = _backwards.get(key)
+        if call is None:
+            names = [f"{function.name}: {n}" for n in (*function.arrays, "result",
+                                                       *["saved"] * function.saves, "grad")]
+            said = [kind.said(n, x) if torch.is_tensor(x) else None for n, x in zip(names, every)]
+            trace, found, graph = walked(function, every, said, options, wanted)
+            at = kind, function._place(said, None)
+            call = _backwards.setdefault(key, function.assembled(trace, graph, found, said, at, True))
+    return call
+
+
 def backward_of(function: Function):
     def backward(grad, result, saved, *given):
         *tensors, text, wanted = given
         arrays, options = _arguments(function, tensors, text)
-        numbers = tuple([x if isinstance(x, (int, float)) and n not in DRAWN else None
-                         for n, x in zip(function.arrays, arrays)])
         every = [*arrays, result, *saved, grad]
-        kind = kind_of(grad)
         with torch.no_grad():
-            key = (function.name, tuple([None if not torch.is_tensor(x) else kind.row(x) for x in every]),
-                   numbers, options, tuple(wanted))
-            call = _backwards.get(key)
-            if call is None:
-                names = [f"{function.name}: {n}" for n in (*function.arrays, "result",
-                                                           *["saved"] * function.saves, "grad")]
-                said = [kind.said(n, x) if torch.is_tensor(x) else None for n, x in zip(names, every)]
-                trace, found, graph = walked(function, arrays, said, options, wanted)
-                at = kind, function._place(said, None)
-                call = _backwards.setdefault(key, function.assembled(trace, graph, found, said, at, True))
-            return list(call.run(every))
+            return list(backward_call(function, every, options, wanted).run(every))
     return backward
+
+
+def needs_result(function: Function, arrays, options) -> bool:
+    """Whether the gradients of a function read what it returned."""
+    if function.name not in _needs_result:
+        said = [described(n, x) for n, x in zip(function.arrays, arrays)]
+        _needs_result[function.name] = reads_results(
+            *function.traced(said, arrays, options, bool(function.saves))[:2])
+    return _needs_result[function.name]
 
 
 def _backward_fake(function: Function):
@@ -131,12 +147,7 @@ def _autograd(function: Function):
 
     def setup(ctx, inputs, output):
         *tensors, ctx.text = inputs
-        if function.name not in _needs_result:
-            arrays, options = _arguments(function, tensors, ctx.text)
-            said = [described(n, x) for n, x in zip(function.arrays, arrays)]
-            _needs_result[function.name] = reads_results(
-                *function.traced(said, arrays, options, bool(function.saves))[:2])
-        ctx.has_result = _needs_result[function.name]
+        ctx.has_result = needs_result(function, *_arguments(function, tensors, ctx.text))
         there = [x for x in tensors if x is not None]
         ctx.places = [i for i, x in enumerate(tensors) if x is not None]
         output, *saved = output if function.saves else (output,)

@@ -36,6 +36,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
     "torch_attention torch_operators",
+    "torch_recording",
     "backend torch",
     "cudnn",
     "about",

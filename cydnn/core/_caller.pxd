@@ -3,11 +3,12 @@
 cdef class Runner:
     cdef str name
     cdef public object execute                # of the plan
-    cdef object make, stream, space
-    cdef tuple slots
+    cdef object stream, space
+    cdef tuple slots, makes
     cdef Py_ssize_t most                      # arguments that there must be
     cdef size_t size_bytes
     cdef public bint is_plain
+    cdef bint is_tuple
     cdef object run_c(self, tuple arrays, object out)
 
 
@@ -20,3 +21,10 @@ cdef class Caller:
     cdef bint bind(self, tuple args, dict kw, void **values) except -1
     cdef object key_of(self, void **values)
     cdef tuple given(self, void **values)
+
+
+cdef class Known:
+    cdef dict calls
+    cdef object records
+    cdef Py_ssize_t most
+    cdef object key_of(self, tuple args, dict kw)

@@ -24,18 +24,20 @@ IN_C = {}                                     # types of tensors that C asks, by
 
 
 cdef class Runner:
-    """A plan with one result, and where its pointers come from.
+    """A plan with its results, and where its pointers come from.
 
-    ``execute``: of the plan. ``slots``: of each pointer the number of an argument, or -1 for the result.
-    ``make``: makes the result; ``stream``: gives the stream, or None; ``space``: makes the workspace, or None
-    where there is none, of ``size_bytes``. ``name``: of the function, in errors. A subclass that has more to
-    do sets ``is_plain`` to False, and has ``run_all``.
+    ``execute``: of the plan. ``slots``: of each pointer the number of an argument, or ~ that of a result.
+    ``makes``: what makes each result; they are given as a tuple where ``is_tuple``. ``stream``: gives the
+    stream, or None; ``space``: makes the workspace, or None where there is none, of ``size_bytes``. ``name``:
+    of the function, in errors. A subclass that has more to do sets ``is_plain`` to False, and has
+    ``run_all``.
     """
 
-    def __init__(self, str name, execute, tuple slots, make, stream, space, size_t size_bytes):
-        self.name, self.execute, self.slots, self.make = name, execute, slots, make
+    def __init__(self, str name, execute, tuple slots, tuple makes, bint is_tuple, stream, space,
+                 size_t size_bytes):
+        self.name, self.execute, self.slots, self.makes = name, execute, slots, makes
         self.stream, self.space, self.size_bytes, self.is_plain = stream, space, size_bytes, True
-        self.most = max(slots, default=-1) + 1
+        self.most, self.is_tuple = max(slots, default=-1) + 1, is_tuple
 
     def __call__(self, *arrays, out=None):
         return self.run_c(arrays, out)
@@ -46,18 +48,19 @@ cdef class Runner:
 
     cdef object run_c(self, tuple arrays, object out):
         cdef Py_ssize_t i, place, count = PyTuple_GET_SIZE(self.slots)
-        cdef tuple pointers
+        cdef tuple pointers, results
         if PyTuple_GET_SIZE(arrays) < self.most:
             raise BadParam(f"{self.name}: must be given {self.most} arrays, as it was prepared; got "
                            f"{len(arrays)}")
         if not self.is_plain:
             return self.run_all(arrays, out)
-        if out is None:
-            out = self.make()
+        results = tuple([make() for make in self.makes]) if out is None else (out,)
+        if PyTuple_GET_SIZE(results) != PyTuple_GET_SIZE(self.makes):
+            return self.run_all(arrays, out)
         pointers = PyTuple_New(count)
         for i in range(count):
             place = <Py_ssize_t><object>PyTuple_GET_ITEM(self.slots, i)
-            x = <object>PyTuple_GET_ITEM(arrays, place) if place >= 0 else out
+            x = <object>PyTuple_GET_ITEM(arrays, place) if place >= 0 else results[~place]
             Py_INCREF(x)
             PyTuple_SET_ITEM(pointers, i, x)
         try:
@@ -65,7 +68,7 @@ cdef class Runner:
                          None if self.stream is None else self.stream())
         except CydnnError as error:
             raise error.within(self.name) from None
-        return out
+        return results if self.is_tuple else results[0]
 
 
 cdef class Caller:
@@ -159,7 +162,7 @@ cdef class Caller:
         said[0] = 0
         for i in range(self.array_count):
             x = <object>values[self.arrays[i]]
-            more = layout_of(x, &said[used])
+            more = layout_of(x, &said[used], False, False)
             if more == 0:
                 said[0] |= <int64_t>1 << self.arrays[i]
                 parts.append(x if x is None else self.rows[type(x)].row(x))
@@ -174,19 +177,81 @@ cdef class Caller:
         return tuple(parts)
 
 
-cdef Py_ssize_t layout_of(object x, int64_t *out) except -1:
-    """How many numbers say where an array lies; 0: C does not ask it."""
+cdef class Known:
+    """What calls on tensors were prepared as, by all that they were given as it was written: where tensors
+    lie, and which of them record gradients while ``records()``."""
+
+    def __init__(self, records, Py_ssize_t most):
+        self.records, self.most, self.calls = records, most, {}
+
+    def find(self, tuple args not None, dict kw not None):
+        """(what was kept for such a call, its arrays), or None."""
+        cdef list arrays = []
+        try:
+            found = self.calls.get(self.key_of(args, kw))
+        except Exception:                     # who is called has words for what is wrong
+            return None
+        if found is None:
+            return None
+        for place in <tuple>found[1]:
+            arrays.append(args[place] if type(place) is int else kw[place] if place is not None else None)
+        return found[0], tuple(arrays)
+
+    def keep(self, call, tuple places not None, tuple args not None, dict kw not None):
+        """Remember what a call was prepared as. ``places``: of its arrays, positions or names, or None."""
+        try:
+            key = self.key_of(args, kw)
+            hash(key)
+        except Exception:
+            return
+        if key is None:
+            return
+        if len(self.calls) >= self.most:
+            self.calls.clear()
+        self.calls[key] = call, places
+
+    def forget(self):
+        """What was kept is gone."""
+        self.calls.clear()
+
+    cdef object key_of(self, tuple args, dict kw):
+        """What tells this call from others; None where a tensor does not say how it lies."""
+        cdef int64_t said[MOST_ARRAYS * ROOM]
+        cdef Py_ssize_t used = 0, more
+        cdef int count = 0
+        cdef bint records = self.records()
+        cdef list parts = [len(args)]
+        for x in (*args, *kw, *kw.values()):
+            if type(x) in IN_C and count < MOST_ARRAYS:
+                more = layout_of(x, &said[used], True, records)
+                if more == 0:
+                    return None
+                used, count = used + more, count + 1
+                parts.append(...)             # a tensor is here
+            else:
+                parts.append(tuple(x) if PyList_CheckExact(x) else x)
+        parts.append((<char *>said)[:used * sizeof(int64_t)])
+        return tuple(parts)
+
+
+cdef Py_ssize_t layout_of(object x, int64_t *out, bint is_any, bint records) except -1:
+    """How many numbers say where an array lies; 0: C does not ask it, as of one that requires a gradient
+    unless ``is_any``. ``records``: whether it does is among the numbers."""
     cdef ExchangeAPI *api = NULL
     cdef DLTensor t
     cdef int i
-    if type(x) in IN_C and not x.requires_grad:
-        api = find_api(x)
+    cdef bint requires = False
+    if type(x) in IN_C:
+        requires = x.requires_grad
+        if is_any or not requires:
+            api = find_api(x)
     if api == NULL:
         return 0
     tensor_of(api, x, &t)
     if t.ndim > MOST_RANK or (t.strides == NULL and t.ndim):
         return 0
     out[0], out[1], out[2] = t.code | t.bits << 8 | t.lanes << 16, t.device_type, t.device_id
+    out[1] |= <int64_t>(requires and records) << 32
     out[3], out[4] = t.ndim, (<uintptr_t>t.data + t.byte_offset) & 15
     for i in range(t.ndim):
         out[5 + i] = t.shape[i]

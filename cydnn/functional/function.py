@@ -50,9 +50,9 @@ class Prepared(Runner):
         self._makers = [kind.maker(r.desc, r.is_bool, device.name) for r in results]
         self._stream = kind.stream(device.name)
         self._space = partial(kind.scratch, size, device) if size else None
-        super().__init__(function.name, plan.executable.execute, tuple(slots), self._makers[0], self._stream,
-                         self._space, size)
-        self.is_plain = not (bools or numbers or is_tuple or kind.is_foreign)
+        super().__init__(function.name, plan.executable.execute, tuple(slots), tuple(self._makers), is_tuple,
+                         self._stream, self._space, size)
+        self.is_plain = not (bools or numbers or kind.is_foreign)
 
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
@@ -100,6 +100,7 @@ class Function(Caller):
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
             for name, value in COMMON.items()]])
         self._plans: dict = {}
+        self.memories: list = []              # of others that call it, forgotten with its own
         update_wrapper(self, body)
         self.__doc__ = body.__doc__
         self.__signature__ = self.signature
@@ -300,7 +301,8 @@ def forget():
     """Forget what calls have prepared."""
     for one in FUNCTIONS.values():
         one._plans.clear()
-        one.forget()
+        for memory in (one, *one.memories):
+            memory.forget()
 
 
 __all__ = ["Array", "FUNCTIONS", "Function", "Ints", "Prepared", "forget", "function"]

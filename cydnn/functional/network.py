@@ -207,8 +207,9 @@ def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array |
         return t.saving(op, "y", "mean rstd", numbers, {}, x=input, scale=scale, bias=shift)
     running = dict(running_mean=mean, running_var=var)
     numbers["factor"] = real("batch_norm: momentum", momentum)
-    y, *new = t.add(op, "y next_running_mean next_running_var", numbers, x=input, scale=scale, bias=shift,
-                    **running)
+    want = "y next_running_mean next_running_var" + " mean rstd" * t.is_saving
+    y, *new = t.add(op, want, numbers, x=input, scale=scale, bias=shift, **running)
+    t.saved = new[2:]
     for value, target in zip(new, (mean, var)):
         t.store(value, target)
     return y

@@ -1,0 +1,122 @@
+"""Calls on tensors of torch that record gradients past torch's dispatcher, which costs several times what
+they do: where autograd alone looks on. What a call was prepared as is found by where its tensors lie."""
+from __future__ import annotations
+
+import torch
+from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
+
+from ._core import Known
+from .functional import Function
+from .functional.arrays import kind_of
+from .functional.function import MOST
+from .torch_operators import backward_call, needs_result, plain
+
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+class Recording(torch.autograd.Function):
+    """A node of autograd. What a gradient reads is saved, so that hooks of saved tensors see it."""
+
+    @staticmethod
+    def forward(ctx, call, *arrays):
+        found = call.forward.run(arrays)
+        out, *saved = found if type(found) is tuple else (found,)
+        ctx.call = call
+        ctx.save_for_backward(*[arrays[i] for i in call.kept], *[out] * call.has_result, *saved)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (_again if torch.is_grad_enabled() else _walked)(ctx, grad)
+
+
+def _walked(ctx, grad):
+    return None, *ctx.call.gradients(ctx.saved_tensors, grad, ctx.needs_input_grad)
+
+
+_again = once_differentiable(_walked)            # create_graph: a gradient of a gradient is refused by torch
+
+
+class RecordedCall:
+    """A call made ready together with its gradients, for tensors of one layout."""
+
+    def __init__(self, function: Function, arrays, options):
+        self.function, self.arrays, self.options = function, list(arrays), options
+        self.records = torch.is_grad_enabled() and any(torch.is_tensor(x) and x.requires_grad for x in arrays)
+        self.saves = function.saves if self.records else 0
+        with torch.no_grad():
+            self.forward = function._found(arrays, options, None, bool(self.saves))
+        if self.records:
+            self._prepare(arrays)
+
+    def _prepare(self, arrays):
+        moving = inplace(self.function, self.options)
+        self.kept = [i for i, x in enumerate(arrays) if torch.is_tensor(x) and i not in moving]
+        self.numbers = [None if torch.is_tensor(x) or i in moving else x for i, x in enumerate(arrays)]
+        self.has_result = needs_result(self.function, arrays, self.options)
+        self.row, self.backwards = kind_of(arrays[self.kept[0]]).row, {}
+
+    def run(self, arrays):
+        """The result for tensors that lie as those that it was made of."""
+        return Recording.apply(self, *arrays) if self.records else self.forward.run(arrays)
+
+    def gradients(self, saved, grad, needed) -> list:
+        """The gradient of each argument, or None."""
+        every = [*self.numbers, None, *[None] * self.function.saves, grad]
+        count, kept = len(self.numbers), len(self.kept)
+        for i, x in zip(self.kept, saved):
+            every[i] = x
+        if self.has_result:
+            every[count] = saved[kept]
+        rest = saved[kept + self.has_result:]
+        every[count + 1:count + 1 + len(rest)] = rest
+        key = self.row(grad), needed
+        found = self.backwards.get(key)
+        if found is None:
+            wanted = [i for i, is_needed in enumerate(needed[1:]) if is_needed]
+            found = wanted, backward_call(self.function, every, self.options, wanted)
+            if len(self.backwards) >= MOST:
+                self.backwards.clear()
+            self.backwards[key] = found
+        grads: list = [None] * count
+        for i, x in zip(found[0], found[1].run(every)):
+            grads[i] = x
+        return grads
+
+
+def inplace(function: Function, options) -> tuple:
+    """Which arguments a call moves on, and no gradient reads: the running statistics of batch norm."""
+    return (1, 2) if function.name == "batch_norm" and options[0] else ()
+
+
+def known(function: Function) -> Known:
+    """A memory of recorded calls of a function."""
+    function.memories.append(Known(torch.is_grad_enabled, MOST))
+    return function.memories[-1]
+
+
+def is_watched() -> bool:
+    """Somebody but autograd looks on: a trace, a mode, a transform, forward gradients, the profiler."""
+    c = torch._C
+    return bool(c._len_torch_dispatch_stack() or c._len_torch_function_stack()
+                or c._autograd._profiler_enabled() or c._get_tracing_state() is not None
+                or c._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0)
+
+
+def are_plain(args, kw) -> bool:
+    """No tensor is of a class of its own, and there is one."""
+    tensors = [type(x) for x in (*args, *kw.values()) if isinstance(x, torch.Tensor)]
+    return bool(tensors) and all(kind in _TENSORS for kind in tensors)
+
+
+def recorded(function: Function, memory: Known, given: dict, args, kw):
+    """The result of a call that is not known yet. ``given``: its arguments by our names; ``args``, ``kw``: as
+    the caller wrote them, by which it is known from now on. Arrays have torch's places and names."""
+    arrays, options, *_ = function._bind(**given)
+    made = RecordedCall(function, arrays, plain(options))
+    if not (function.name == "attention" and options[0]):    # a seed of its own each time
+        places = [(name, function._places[name]) for name in function.arrays]
+        memory.keep(made, tuple([at if at < len(args) else name if name in kw else None
+                                 for name, at in places]), args, kw)
+    return made.run(arrays)

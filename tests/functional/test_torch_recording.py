@@ -1,0 +1,127 @@
+"""Calls that record gradients past torch's dispatcher: found again by what they were given, by it alone."""
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as T
+from torch.utils.checkpoint import checkpoint
+
+from cydnn import torch as C, torch_recording
+from cydnn._core import Known
+from cydnn.functional import forget
+
+X, Y, W = (torch.randn(2, 4, 6, 5, requires_grad=True) for _ in range(3))
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The calls that are prepared; none is known before."""
+    found = []
+
+    class RecordedCall(torch_recording.RecordedCall):
+        def __init__(self, function, arrays, options):
+            found.append(function.name)
+            super().__init__(function, arrays, options)
+    monkeypatch.setattr(torch_recording, "RecordedCall", RecordedCall)
+    monkeypatch.setattr(C, "CALLERS", {n: C._caller(f, getattr(torch.ops.cydnn, n))
+                                       for n, f in C.FUNCTIONS.items() if n in ("mul", "conv", "relu")})
+    return found
+
+
+def gradients(call, *arrays):
+    return torch.autograd.grad(call(*arrays).square().sum(), arrays)
+
+
+def test_a_call_is_found_again_with_other_tensors(made):
+    for pair in ((X, Y), (Y, X), (X, Y)):
+        found = zip(gradients(C.mul, *pair), gradients(torch.mul, *pair))
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in found)
+    assert made == ["mul"]
+
+
+@pytest.mark.parametrize("other", [
+    lambda: C.mul(X, Y.detach()), lambda: C.mul(X.detach(), Y), lambda: C.mul(X, other=Y),
+    lambda: C.mul(X.transpose(0, 1).contiguous().transpose(0, 1), Y), lambda: C.mul(X, Y[:, :, :1]),
+    lambda: C.mul(X, 2.5), lambda: torch.no_grad()(C.mul)(X, Y), lambda: C.mul(X, Y, dtype="f64")])
+def test_what_is_given_otherwise_is_another_call(made, other):
+    C.mul(X, Y)
+    y = other()
+    assert made == ["mul"] * 2 and y.shape == X.shape
+    other()
+    assert made == ["mul"] * 2
+
+
+def test_one_tensor_twice_is_not_the_call_with_two(made):
+    dx, = torch.autograd.grad(C.mul(X, X).sum(), X)
+    assert torch.allclose(dx, 2 * X)
+    assert torch.equal(C.mul(X, Y), X * Y)
+    C.conv(X, W[:, :, :3, :3], padding=1)
+    with pytest.raises(Exception, match="bias"):
+        C.conv(X, W[:, :, :3, :3], "padding", 1)
+
+
+def test_what_is_saved_is_torchs():
+    """Hooks of saved tensors, checkpoints, changes in place; a gradient of a gradient is refused."""
+    want, = gradients(T.gelu, X)
+    with torch.autograd.graph.save_on_cpu():
+        y = C.gelu(X)
+    assert torch.allclose(torch.autograd.grad(y.square().sum(), X)[0], want, atol=1e-5)
+    again = gradients(lambda x: checkpoint(C.gelu, x, use_reentrant=False), X)[0]
+    assert torch.allclose(again, want, atol=1e-5)
+    changed = X * 1
+    y = C.gelu(changed)
+    changed.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        dx.sum().backward()
+
+
+def test_running_statistics_move_once_a_step():
+    """The backward pass leaves them alone."""
+    ours, theirs = torch.nn.BatchNorm2d(4), torch.nn.BatchNorm2d(4)
+    for _ in range(2):
+        with C.replaced():
+            C.report(reset=True)
+            ours(X).square().sum().backward()
+        theirs(X).square().sum().backward()
+    assert "batch_norm: 1 calls, 0 by torch" in C.report()
+    for name, value in theirs.state_dict().items():
+        assert torch.allclose(ours.state_dict()[name], value, atol=1e-5)
+    assert torch.allclose(ours.weight.grad, theirs.weight.grad, atol=1e-3)
+
+
+def test_a_subclass_and_a_forward_gradient_take_the_dispatcher(made):
+    class Own(torch.Tensor):
+        pass
+    C.mul(X, Y)
+    assert isinstance(C.mul(X.detach().as_subclass(Own), Y), Own) and made == ["mul"]
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="jvp"):
+        C.mul(torch.autograd.forward_ad.make_dual(X.detach(), Y.detach()), Y)
+    assert made == ["mul"]
+
+
+def test_a_memory_begins_anew_when_it_is_full():
+    memory = Known(torch.is_grad_enabled, 2)
+    for n in range(3):
+        memory.keep(n, (0, "other", None), (X,), dict(other=Y, n=n))
+    assert memory.find((X,), dict(other=Y, n=0)) is None
+    assert memory.find((Y,), dict(other=X, n=2)) == (2, (Y, X, None))
+    assert memory.find((X,), dict(other={}, n=2)) is None
+
+
+def test_a_step_knows_the_calls_of_the_step_before(monkeypatch):
+    """A block of replaced() each; functional.forget() forgets them."""
+    found = []
+    monkeypatch.setattr(torch_recording.RecordedCall, "_prepare", lambda self, arrays: found.append(self))
+    monkeypatch.setattr(torch_recording.RecordedCall, "run", lambda self, arrays: arrays[0])
+    for _ in range(2):
+        with C.replaced():
+            T.gelu(Y)
+    assert len(found) == 1
+    forget()
+    with C.replaced():
+        T.gelu(Y)
+    assert len(found) == 2
+    forget()
