@@ -55,7 +55,7 @@ def __getattr__(name):
         if error.name != f"{__name__}.{name}":
             raise
     from .names import missing
-    raise missing(f"module {__name__!r}", name, __dir__())
+    raise missing(f"module {__name__!r}", name, __dir__(), "functional")
 
 
 def __dir__():

@@ -1,6 +1,8 @@
 """Names that are not here: what their callers meant, in the words of the library."""
 from __future__ import annotations
 
+from importlib import import_module
+
 FRONT = "the functions of the v5 API are in cydnn.cudnn, without the prefix"
 GROUPS = "groups follow from the filter, which has c / groups channels: setFilterNdDescriptor"
 MEANT = {                                        # what other versions and bindings have
@@ -15,10 +17,13 @@ MEANT = {                                        # what other versions and bindi
 }
 
 
-def missing(where: str, name: str, known=()) -> AttributeError:
+def missing(where: str, name: str, known=(), room: str = "") -> AttributeError:
     """The error for a name that ``where`` does not have: what was meant, or the names that are like it.
-    ``where`` as Python says it: module 'cydnn', 'pygraph' object."""
+    ``where`` as Python says it: module 'cydnn', 'pygraph' object. ``room``: a module of cydnn that may have
+    it."""
     text = f"{where} has no attribute {name!r}"
+    if room and not name.startswith("_") and name in import_module(f"{__package__}.{room}").__all__:
+        return AttributeError(f"{text}; it is cydnn.{room}.{name}")
     if not name.startswith("__"):                # those are asked for by Python
         text += _hint(name, list(known))
     return AttributeError(text)

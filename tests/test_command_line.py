@@ -50,6 +50,7 @@ def test_bench_says_what_it_cannot_read(capsys):
     code = main(["bench", "softmax_fwd 8x64 f31", "softmax_fwd 8x64 f32", "--device", "numpy"])
     out, error = capsys.readouterr()
     assert code == 1 and "f31" not in out and "reference" in out
+    assert "GB/s" in out and "peer us" not in out            # columns in which nothing stands
     assert error.startswith("softmax_fwd 8x64 f31: ") and "'f31' is no word of softmax_fwd" in error
 
 

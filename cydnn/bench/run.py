@@ -278,7 +278,7 @@ def _elements(problem, name, got, want, size) -> tuple:
 
 
 def table(rows, markdown=False) -> str:
-    """The rows as text, aligned, or as a Markdown table."""
+    """The rows as text, aligned, without columns in which nothing stands; or as a Markdown table."""
     columns = [("problem", lambda r: r.problem), ("engine", lambda r: r.engine),
                ("us", lambda r: f"{r.us:.1f}"), ("TFLOP/s", lambda r: f"{r.tflops:.1f}" if r.tflops else ""),
                ("GB/s", lambda r: f"{r.gbs:.0f}"), ("of copy", lambda r: f"{r.copy:.0%}" if r.copy else ""),
@@ -292,8 +292,9 @@ def table(rows, markdown=False) -> str:
         lines = ["| " + " | ".join(line) + " |" for line in cells]
         return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
-    return "\n".join("  ".join(cell.ljust(w) if i in (0, 1, len(columns) - 1) else cell.rjust(w)
-                               for i, (cell, w) in enumerate(zip(line, widths))) for line in cells)
+    said = [i for i in range(len(columns)) if any(line[i] for line in cells[1:])]
+    place = lambda i, cell: cell.ljust(widths[i]) if i in (0, 1, len(columns) - 1) else cell.rjust(widths[i])
+    return "\n".join("  ".join([place(i, line[i]) for i in said]).rstrip() for line in cells)
 
 
 def as_json(rows) -> list[dict]:

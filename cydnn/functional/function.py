@@ -26,6 +26,7 @@ MOST = 4096                                      # plans that a function keeps a
 COMMON = dict(out=None, dtype=None, device=None, explain=False)
 ARRAYS = ("Array", "Array | None", "Array | float")          # annotations of the arguments that are arrays
 FUNCTIONS: dict[str, "Function"] = {}
+CALLED = dict(pre_pad="padding", post_pad="padding", window="kernel_size")      # attributes -> options
 
 
 class Result(NamedTuple):
@@ -257,7 +258,8 @@ class Function(Caller):
     def _worded(self, error: CydnnError, trace: Trace) -> CydnnError:
         """An error of an operation in the words of the function."""
         head = error.args[0].partition(": ")[0]
-        return error if head == self.name else error.within(self.name, head, trace.words)
+        words = {name: option for name, option in CALLED.items() if option in self.options}
+        return error if head == self.name else error.within(self.name, head, {**words, **trace.words})
 
 
 def _planned(graph, device, turned):

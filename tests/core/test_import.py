@@ -74,6 +74,7 @@ def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
 @pytest.mark.parametrize("thing, name, hint", [
     (cydnn, "cudnnCreate", "the functions of the v5 API are in cydnn.cudnn"),
     (cydnn, "conv2", "; did you mean conv"),
+    (cydnn, "add", "it is cydnn.functional.add"),
     (cydnn.cudnn, "setConvolutionGroupCount", "groups follow from the filter"),
     (cydnn.cudnn, "cudnnCreate", "; it is create$"),
     (cydnn.frontend, "ops", "operations on tensors of torch are in cydnn.torch"),

@@ -224,6 +224,8 @@ REFUSED = [
     (lambda: F.conv(X, W[0]), "conv: weight must have rank 4 like input; got 3"),
     (lambda: F.conv(X, W, padding="some"), 'conv: padding must be a number, a list, "valid", or "same"'),
     (lambda: F.conv(X, W, groups=2, stride=(1, 1, 1)), "conv: stride must be a number or 2 of them"),
+    (lambda: F.conv(X, W, groups=2, padding=-1), "conv: padding must be >= 0 in every dim; got -1"),
+    (lambda: F.max_pool(X, 0), "max_pool: kernel_size must be >= 1 in every dim; got 0"),
     (lambda: F.conv([1], W), "conv: input: must be an array of NumPy, torch, CuPy or another"),
     (lambda: F.conv(X, Foreign(W)), "conv: arrays must be of one library; got input of NumPy and"),
     (lambda: F.relu(Foreign(X, 2)), "relu: input: must be in the host's memory"),
