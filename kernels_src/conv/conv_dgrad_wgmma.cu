@@ -4,8 +4,8 @@ about   = """dx[pixels, n] = sum over taps and k of dy @ w on Hopper's tensor co
              channels innermost, for strides other than 1: by classes of pixels."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
-TILE_N  = [256, 128, 64]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+TILE_N  = [256, 192, 128, 64]
+when    = ["TILE_M == 128 or TILE_N in (128, 256)"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const CUtensorMap w", "const CUtensorMap box0", "const CUtensorMap box1",
            "const CUtensorMap box2", "const CUtensorMap box3", "T* dx", "float alpha", "float beta", "int m",
@@ -54,6 +54,7 @@ problems = ["""conv_dgrad n2c{TILE_N - 8}h9w5 k24r3s2 stride=2,3 dilation=1,2 pr
 // pixel (its row is the outer digit), and groups of whole 64 channels.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
+#include "tile/wgmma_wide.cuh"
 
 namespace cydnn {
 // A class in one dim: its first pixel and first tap, its taps, and where they begin from `first` on.

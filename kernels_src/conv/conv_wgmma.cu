@@ -5,9 +5,9 @@ about   = """y[pixels, n] = im2col(x)[pixels, taps and channels] @ w on Hopper's
              unit stride, where x is dy and y is dx."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
-TILE_N  = [256, 128, 64]
+TILE_N  = [256, 192, 128, 64]
 W_MAJOR = ["bk", "bn"]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+when    = ["TILE_M == 128 or TILE_N in (128, 256)"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "const CUtensorMap boxes", "T* y", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k",
@@ -62,6 +62,7 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
 // matmul_wgmma. rank: of x's map, whose base pixels are the pixels of y. The dims of w's map:
 // c, k, width, height, depth of the filters. y_form as in tile/wgmma_blocks.cuh; the map of `boxes` has dims
 // n, m, groups.
+#include "tile/wgmma_wide.cuh"
 #include "wgmma_windows.cuh"
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(

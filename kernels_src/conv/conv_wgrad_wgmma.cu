@@ -4,8 +4,8 @@ about   = """dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixels, taps
              tensor cores (TMA, wgmma, f32 sums), channels innermost; the pixels may be split."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
-TILE_N  = [256, 128, 64]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+TILE_N  = [256, 192, 128, 64]
+when    = ["TILE_M == 128 or TILE_N in (128, 256)"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const CUtensorMap x", "const CUtensorMap boxes", "T* dw", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int groups",
@@ -51,6 +51,7 @@ problems = ["""conv_wgrad n2c64h9w13 k40r3s2 stride=2,1 dilation=1,2 pre_pad=1,0
 // `boxes` has dims n, m, groups.
 #include "mma_rows.cuh"
 #include "tile/wgmma_blocks.cuh"
+#include "tile/wgmma_wide.cuh"
 
 namespace cydnn {
 template <class Tile> struct Gradient {

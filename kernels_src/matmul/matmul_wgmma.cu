@@ -4,10 +4,10 @@ about   = """Batched matrix product on Hopper's tensor cores (TMA, wgmma, f32 su
              rows or columns contiguous, 16-byte strides; the depth may be split."""
 T       = ["f16", "bf16"]
 TILE_M  = [128, 64]
-TILE_N  = [256, 128, 64]
+TILE_N  = [256, 192, 128, 64]
 A_MAJOR = ["ak", "am"]
 B_MAJOR = ["bk", "bn"]
-when    = ["TILE_M == 128 or TILE_N > 64"]
+when    = ["TILE_M == 128 or TILE_N in (128, 256)"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap a", "const CUtensorMap b", "const CUtensorMap boxes", "T* c", "float* parts",
            "float alpha", "float beta", "int m", "int n", "int k", "int split_k", "int splits",
@@ -62,6 +62,7 @@ problems = ["""matmul a=37x136:{T}@{'136,1' if A_MAJOR == 'ak' else '1,40'} \
 // are and `boxes` is c's map (else any map). Only the first three sizes of `batch` may be above 1. cast: as
 // tile/wgmma.cuh has it.
 #include "matmul/matrices.cuh"
+#include "tile/wgmma_wide.cuh"
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,

@@ -55,6 +55,11 @@ template <class Tile> DEVICE void boxes_leave(int group) {
     boxes_barrier<Tile>(group);
 }
 
+// Before the boxes of a tile: of an odd number the first lies where the last of the tile before does.
+template <class Tile> DEVICE void boxes_begin() {
+    if constexpr (Tile::group_n / 64 % Tile::boxes) if (sends_boxes<Tile>()) store_wait_read<0>();
+}
+
 // Boxes are in turn on their way. A warp's lie where its rows are (store_rows).
 template <class Tile> DEVICE unsigned char* box_of(unsigned char* out, int s) {
     const int warp = threadIdx.x / 32 % 4;
@@ -109,6 +114,7 @@ DEVICE void send_box(unsigned char* box, const CUtensorMap& y, int row, int col,
 template <class Elem, class Tile, class Send>
 DEVICE void store_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, float alpha, int group,
                         Send send) {
+    boxes_begin<Tile>();
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         unsigned char* box = box_of<Tile>(out, s);
         fill_box<Elem, Tile>(d + 32 * s, alpha, box, group);
@@ -123,6 +129,7 @@ DEVICE void store_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char
 template <class Elem, class Tile>
 DEVICE void store_boxes(const typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y,
                         int row, int col, const int (&batch)[3], float alpha, int group) {
+    boxes_begin<Tile>();
     UNROLL for (int s = 0; s < Tile::group_n / 64; ++s) {
         fill_box<Elem, Tile>(d + 32 * s, alpha, box_of<Tile>(out, s), group);
         send_box<Tile>(box_of<Tile>(out, s), y, row, col + 64 * s, batch);
@@ -142,6 +149,7 @@ template <class Elem, class Tile, class Change>
 DEVICE void store_changed(typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y,
                           int row, int col, const int (&batch)[3], float alpha, int group, Change change) {
     constexpr int slices = Tile::group_n / 64;
+    boxes_begin<Tile>();
     if constexpr (Tile::by_warp) {
         const float by = scaled(d, alpha);
         each<0, slices>([&](auto s) {

@@ -76,7 +76,7 @@ CORNERS = {                                      # what each is there for -> pro
 
 
 @pytest.mark.share(8)
-@pytest.mark.parametrize("tile", ["128x256", "64x128", "128x64"])
+@pytest.mark.parametrize("tile", ["128x256", "128x192", "64x128", "128x64"])
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corners(corner, tile):
     """Forward and the gradient."""
@@ -93,7 +93,7 @@ def test_corners(corner, tile):
     "tile=64x128 splits=1 store=tma cluster_k=1", "tile=128x256 splits=2 store=tma cluster_k=1",
     "tile=64x256 splits=1 store=rows cluster_k=1", "tile=128x64 splits=2 store=tma cluster_k=1",
     "tile=128x128 splits=1 store=rows cluster_k=2", "tile=192x128 splits=1 store=tma cluster_k=1",
-    "tile=192x128 splits=2 store=rows cluster_k=1"])
+    "tile=192x128 splits=2 store=rows cluster_k=1", "tile=128x192 splits=2 store=tma cluster_k=1"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(engine, config, seed):
     channels = "n3c72h9w11 k136r2s3" if engine is FPROP else "n3c136h9w11 k72r2s3"

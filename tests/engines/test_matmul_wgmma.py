@@ -60,7 +60,8 @@ def test_most_draws_are_taken():
     "tile=64x128 splits=1 store=tma cluster_k=1", "tile=128x256 splits=2 store=tma cluster_k=1",
     "tile=64x256 splits=1 store=rows cluster_k=1", "tile=128x128 splits=1 store=tma cluster_k=1",
     "tile=64x128 splits=1 store=rows cluster_k=2", "tile=128x256 splits=1 store=tma cluster_k=1 multicast=2",
-    "tile=128x256 splits=2 store=rows cluster_k=1 multicast=2"])
+    "tile=128x256 splits=2 store=rows cluster_k=1 multicast=2", "tile=128x192 splits=1 store=tma cluster_k=1",
+    "tile=128x192 splits=1 store=rows cluster_k=2"])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_more_tiles_than_blocks(config, seed):
     hopper.check_turns(ENGINE, "matmul a=200x300:bf16@1,200 b=300x392:bf16 c=200x392:bf16", config, seed)
