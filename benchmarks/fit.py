@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from cydnn import bench                                        # noqa: E402
 from cydnn.device.facts import KNOWN                           # noqa: E402
 from cydnn.engines import BY_INDEX                             # noqa: E402
-from cydnn.engines.conv import mma as conv_mma, resident       # noqa: E402
+from cydnn.engines.conv import mma as conv_mma, resident, wgmma        # noqa: E402
 from cydnn.engines.engine import Config                        # noqa: E402
 from cydnn.engines.matmul import mma, thin                     # noqa: E402
 from cydnn.engines.tile import cost, split_k                   # noqa: E402
@@ -34,10 +34,10 @@ from cydnn.graph import Match                                  # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 
 NUMBERS = {cost: ("MEMORY", "NEAR", "INTAKE", "TAIL", "TAIL_OF", "TILE", "OUT", "TEAM_CLOCKS", "NEIGHBOUR",
-                  "SUM_US", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT", "ADDED", "ASTRAY"),
+                  "SUM_US", "COOPERATIVE_US", "L2_SHARE", "MEET", "KEPT", "ADDED", "ASTRAY", "OUTSIDE"),
            split_k: ("SPLIT_US",),
            thin: ("BANDWIDTH", "INTAKE", "AROUND_US", "SHARED_US", "PIECE_US", "TILE", "COLUMN", "NEAR"),
-           mma: ("MEMORY", "NEAR", "STEP", "START"),
+           mma: ("MEMORY", "NEAR", "STEP", "START", "OUT", "SUM_US"),
            resident: ("LATE", "LATE_EACH", "TILE", "START", "MEMORY", "NEAR"),
            conv_mma: ("PRODUCT", "MEMORY", "NEAR", "FIXED_US")}
 MODELS = {186: thin, 190: mma, 110: conv_mma, 130: conv_mma}   # of engines that are not the tile program's
@@ -109,7 +109,7 @@ def names() -> list:
     """Every constant: (module, name) or (module, name, key of a table)."""
     return [*((module, name) for module, found in NUMBERS.items() for name in found),
             *((cost, "TILES", tile) for tile in cost.TILES), (cost, "AT_ONCE", 4),
-            *((mma, "SHARE", tile) for tile in mma.SHARE),
+            *((wgmma, "LATE", step) for step in wgmma.LATE), *((mma, "SHARE", tile) for tile in mma.SHARE),
             *((resident, "SHARE", columns) for columns in resident.SHARE)]
 
 
@@ -133,7 +133,7 @@ def look(rows, name=None):
     """Every row's model, or those that a constant may move."""
     conv_mma.times.cache_clear()
     for row in rows:
-        if name is None or name in COMMON or name[0] is row.of:
+        if name is None or name in COMMON or name[0] is row.of or name[0] is wgmma and row.of is cost:
             row.look()
 
 
@@ -177,6 +177,12 @@ def fit(rows, rounds: int, say=print) -> dict:
     return {name: get(name) for name in names()}
 
 
+def halves(rows) -> tuple:
+    """(those of every second problem, the others)."""
+    places = {problem: n for n, problem in enumerate(dict.fromkeys(row.problem for row in rows))}
+    return tuple([row for row in rows if places[row.problem] % 2 == part] for part in (0, 1))
+
+
 def report(rows) -> str:
     """A line an op: the models' error, and what their choice loses among what was measured."""
     groups, lines = defaultdict(lambda: defaultdict(list)), []
@@ -199,6 +205,7 @@ def main():
     parser.add_argument("tables", nargs="*", type=Path)
     parser.add_argument("--card", default="h200", choices=sorted(KNOWN), help="where no page says it")
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--half", action="store_true", help="fit to every second problem, judge the others")
     args = parser.parse_args()
     rows = read(args.tables or sorted((HERE / "results").glob("tiles_*.csv")), KNOWN[args.card])
     if not rows:
@@ -206,8 +213,12 @@ def main():
     old = {name: get(name) for name in names()}
     look(rows)
     print(f"as it is\n{report(rows)}", flush=True)
-    new = fit(rows, args.rounds)
-    print(f"fitted\n{report(rows)}")
+    ours, others = halves(rows) if args.half else (rows, [])
+    new = fit(ours, args.rounds)
+    print(f"fitted\n{report(ours)}")
+    if others:
+        look(others)
+        print(f"not fitted to\n{report(others)}")
     for name, value in new.items():
         words = f"{name[0].__name__.removeprefix('cydnn.engines.')} {' '.join(map(str, name[1:]))}"
         print(f"{words:<32}{old[name]:>10.4g} ->{value:>10.4g}")

@@ -194,7 +194,8 @@ def test_groups_are_not_split():
 
 def test_one_launch_where_the_depth_is_whole():
     deep = match(Problem.parse("conv_fprop n1c2048h7w7 k512r3s3 pad1 bf16 nhwc"))
-    assert [s.kernel for s in steps(FPROP, deep, H200)][1:] == ["matmul_sum_bf16"]
+    cut = next(c for c in FPROP.configs(deep, H200) if c.splits > 1)
+    assert [s.kernel for s in FPROP.plan(deep, H200, cut)][1:] == ["matmul_sum_bf16"]
     launch, = steps(FPROP, match(Problem.parse("conv_fprop n64c128h28w28 k128r3s3 pad1 f16 nhwc")), H200)
     assert launch.extra == {"blocks": 132} and launch.args["parts"] is None
     assert launch.kernel == "conv_wgmma_f16_192x128_bk"

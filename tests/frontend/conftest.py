@@ -38,12 +38,12 @@ def nhwc(*dims):
     return list(dims), [dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]]
 
 
-def conv(tail=True, n=8, **options):
+def conv(tail=True, n=8, c=64, **options):
     """conv (+ bias + relu) of 16-bit types, and its tensors."""
     kinds = cudnn.data_type
     g = cudnn.pygraph(io_data_type=kinds.HALF, intermediate_data_type=kinds.FLOAT,
                       compute_data_type=kinds.FLOAT, **options)
-    x, w, b = (g.tensor(*nhwc(*d)) for d in ((n, 64, 28, 28), (64, 64, 3, 3), (1, 64, 1, 1)))
+    x, w, b = (g.tensor(*nhwc(*d)) for d in ((n, c, 28, 28), (c, c, 3, 3), (1, c, 1, 1)))
     y = g.conv_fprop(x, w, [1, 1], [1, 1], [1, 1])
     y = (g.relu(g.bias(y, b)) if tail else y).set_output(True)
     return g, (x, w, *([b] if tail else []), y)

@@ -248,6 +248,7 @@ TILES = (MmaTile(128, 256, 1, 0.80), MmaTile(128, 128, 2, 0.75), MmaTile(128, 64
 BY_NAMES = {str(t): t for t in TILES}
 KNOB = Knob("tile", tuple(BY_NAMES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
+SECTOR, HALVES = 32, 1.3                         # bytes that come together; of a product with halves of them
 MEMORY, NEAR = 0.814, 2.6                        # share of the bandwidth; how two times that are near add up
 ISSUE = 0.0104                                   # clocks of an instruction that is fused, for each sum
 PACKED = 0.42                                    # of the bandwidth, of a copy to NHWC or from it
@@ -283,9 +284,16 @@ def configs(dev, *product):
     return (Config(tile=str(t)) for _, t in times(dev, *product))
 
 
+def _halves(d) -> bool:
+    """Rows of channels begin within what comes in together."""
+    of_pixels = [s for n, s in zip(d.spatial, d.strides[2:]) if n > 1] if d.strides[1] == 1 else ()
+    return any(s * d.dtype.bits % (8 * SECTOR) for s in of_pixels)
+
+
 def product_us(p, dev, config, *product) -> float:
     """The time of a product with the tile of a configuration, or of the memory that it moves."""
     us = next(us for us, t in times(dev, *product) if str(t) == config.tile)
+    us *= HALVES if _halves(p.operands[p.op.reads[0]]) else 1
     moved = memory_us(p, dev, efficiency=MEMORY) - dev.launch_us
     sums = p.operands[p.op.writes[0]].count if p.behind else 0
     fused = ISSUE * sums * fusion.work(image_tail(p)[1]) / (dev.sms * dev.clock_mhz) if sums else 0.0

@@ -31,6 +31,7 @@ from .wgrad_wgmma import ConvWgradWgmma
 
 COPIES = (TransformTranspose(), TransformTma())
 LINE = LINES["f16"].elements
+PART = 1.13                                      # of a convolution whose last line of channels is not whole
 
 
 class OnCopies(NamedTuple):
@@ -155,7 +156,7 @@ class Repack(Engine):
             for number, engine in enumerate(self.engines(in_lines)):
                 if engine.accepts(match, dev):
                     config = engine.best(match, dev)
-                    every = us + engine.cost(match, dev, config)
+                    every = us + (PART if in_lines else 1) * engine.cost(match, dev, config)
                     rows.append(OnCopies(every, number, engine, config, in_lines))
         return min(rows, key=lambda row: row[:2], default=None)
 

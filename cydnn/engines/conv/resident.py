@@ -12,13 +12,13 @@ from ..tile.line import GROUP_ROWS, line_of
 from ..tile.store import WARP_ROWS, form
 from . import mma
 
-SHARE = {128: 0.846, 64: 0.73}                   # by the columns that stay: of the math rate
+SHARE = {128: 0.837, 64: 0.714}                  # by the columns that stay: of the math rate
 GROUPS = 4                                       # warpgroups, each with a tile of its own rows
 LEAST, MOST = 2, 6                               # stages of a warpgroup
-LATE, LATE_EACH = 2300, 10.9                     # clocks until a stage has come, by the columns beside it
-TILE, START = 152, 7550                          # clocks between two tiles, around all
+LATE, LATE_EACH = 3092, 7.48                     # clocks until a stage has come, by the columns beside it
+TILE, START = 149, 7172                          # clocks between two tiles, around all
 OUT = 6                                          # instructions of a way out, for each sum
-MEMORY, NEAR = 0.85, 3.86                        # share of the bandwidth; how two times that are near add up
+MEMORY, NEAR = 0.91, 3.06                        # share of the bandwidth; how two times that are near add up
 
 
 def stages(engine, p, dev, columns: int) -> int:

@@ -13,9 +13,10 @@ from ..tile.split_k import SplitMatmul
 from ..tile.store import along_m, is_whole
 from .view import behind_product, launches
 
-SHARE = {128: 0.63, 64: 0.163}                   # tile: share of the tensor peak in a full machine; estimates
-MEMORY, NEAR = 0.522, 18.7                       # of the bandwidth; how two times that are near add up
-STEP, START = 2120, 1570                         # clocks of a step and around them, where a tile waits
+SHARE = {128: 0.661, 64: 0.163}                  # tile: share of the tensor peak in a full machine; estimates
+MEMORY, NEAR = 1.0, 50.0                         # of the bandwidth; how two times that are near add up
+STEP, START = 2350, 948                          # clocks of a step and around them, where a tile waits
+OUT, SUM_US = 0.442, 4.42                        # clocks of a sum on its way out; of parts of a depth, in all
 
 
 def contiguous(rows: int, row_step: int, depth: int, depth_step: int, chunk: int) -> tuple[str, int] | None:
@@ -95,8 +96,8 @@ class MatmulMma(SplitMatmul):
             steps = ceil_div(max(depth, 1), line.elements)
             rate = dev.mma_16 * SHARE[tile]
             busy = ceil_div(blocks * splits, dev.sms) * steps * line.elements * tile * tile / rate
-            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * STEP + START + tile * tile // 10)
-            return together(NEAR, max(busy, waiting) / dev.clock_mhz, moved)
+            waiting = ceil_div(blocks * splits, 2 * dev.sms) * (steps * STEP + START + OUT * tile * tile)
+            return together(NEAR, max(busy, waiting) / dev.clock_mhz, moved) + (SUM_US if splits > 1 else 0.0)
         return blocks, line.sum_bytes, estimate
 
     def cost(self, p, dev, config):

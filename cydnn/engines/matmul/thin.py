@@ -19,10 +19,10 @@ from .wgmma import MatmulWgmma
 
 ROWS, COLUMNS = 128, (16, 32, 64)                # of a tile; kernels_src/matmul/matmul_thin.cu
 PIECES = (1, 2, 4, 8, 16)                        # most blocks of a tile
-BANDWIDTH, INTAKE = 0.866, 45.7                  # share of it; bytes that an SM gets in a clock
-AROUND_US, SHARED_US, PIECE_US = 2.02, 2.14, 0.39   # around the products; of shared tiles, of each part
-TILE, COLUMN = 419, 92.3                         # clocks of a way out, of each of its columns
-NEAR = 4.19                                      # how two times that are near add up
+BANDWIDTH, INTAKE = 0.927, 52.9                  # share of it; bytes that an SM gets in a clock
+AROUND_US, SHARED_US, PIECE_US = 2.07, 2.12, 0.401  # around the products; of shared tiles, of each part
+TILE, COLUMN = 70.3, 148                         # clocks of a way out, of each of its columns
+NEAR = 3.52                                      # how two times that are near add up
 
 
 @dataclass(frozen=True)

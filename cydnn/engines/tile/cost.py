@@ -11,19 +11,20 @@ from .line import LINE_BYTES, Line
 from .stream_k import Shares
 
 POWER = 0.89                                     # share of the clock under full load
-MEMORY, NEAR = 0.824, 2.53                       # share of the bandwidth; how two times that are near add up
-INTAKE = 43.2                                    # bytes that an SM gets from the L2 cache in a clock
-ASTRAY = 0.69                                    # of a row's way in, where it begins within a 128-byte line
-TAIL, TAIL_OF = 5510, 0.0502                     # clocks: the first stage on its way; the last way out, a sum
-TILE, OUT = 588, 0.0353                          # clocks between two tiles; a sum of a way out between others
+MEMORY, NEAR = 0.937, 2.83                       # share of the bandwidth; how two times that are near add up
+INTAKE = 47.7                                    # bytes that an SM gets from the L2 cache in a clock
+ASTRAY, OUTSIDE = 0.66, 1.4                      # of a row's way in, where it begins within a 128-byte line;
+                                                 # where it lies outside of the matrix
+TAIL, TAIL_OF = 5799, 0.102                      # clocks: the first stage on its way; the last way out, a sum
+TILE, OUT = 696, 0.0534                          # clocks between two tiles; a sum of a way out between others
 FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
-TEAM_CLOCKS, NEIGHBOUR = 3330, 22.6              # their barriers; bytes a clock from each other
-SUM_US = 1.79                                    # of an ordered sum, beside its launch and what it moves
-MEET, KEPT, ADDED = 1610, 0.3, 0.294             # clocks until all have met; of a sum that others add
+TEAM_CLOCKS, NEIGHBOUR = 5721, 27.7              # their barriers; bytes a clock from each other
+SUM_US = 1.74                                    # of an ordered sum, beside its launch and what it moves
+MEET, KEPT, ADDED = 1059, 0.441, 0.233           # clocks until all have met; of a sum that others add
 UNIT = 1024                                      # sums that a warp adds and stores
-COOPERATIVE_US = 1.01                            # what a launch takes longer whose blocks wait for each other
-L2_SHARE = 1.0                                   # of the L2 cache that keeps what steps far apart read again
+COOPERATIVE_US = 0.443                           # what a launch takes longer whose blocks wait for each other
+L2_SHARE = 0.16                                  # of the L2 cache that keeps what steps far apart read again
 
 
 class Tile(NamedTuple):
@@ -47,8 +48,8 @@ class Tile(NamedTuple):
         return self.m * self.n * 2 / self.groups
 
 
-TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x192": Tile(128, 192, 0.82, 11),
-         "128x128": Tile(128, 128, 0.79, 16, team=1.12), "64x256": Tile(64, 256, 0.80, 16),
+TILES = {"128x256": Tile(128, 256, 0.84, 8), "128x192": Tile(128, 192, 0.98, 11),
+         "128x128": Tile(128, 128, 0.806, 16, team=1.12), "64x256": Tile(64, 256, 0.8, 16),
          "64x128": Tile(64, 128, 0.91, 16),
          "128x64": Tile(128, 64, 0.51, 32), "192x128": Tile(192, 128, 0.86, 11, groups=3)}
 
@@ -63,9 +64,16 @@ def astray(steps: tuple, line: Line) -> float:
     return 1 - gcd(line.bytes * max(steps), LINE_BYTES) / LINE_BYTES
 
 
+def outside(size: int, side: int) -> float:
+    """The share of the rows of tiles that lies outside of a matrix."""
+    return 1 - size / (ceil_div(size, side) * side) if size else 0.0
+
+
 def step_clocks(g, t: Tile, line: Line, cast: int = 1) -> float:
     """Clocks of a step of a block: of its arithmetic, or of its operands' way in."""
-    read = t.m * (1 + ASTRAY * astray(g.a, line)) + t.n / cast * (1 + ASTRAY * astray(g.b, line))
+    of_a = ASTRAY * astray(g.a, line) + OUTSIDE * outside(g.m, t.m)
+    of_b = ASTRAY * astray(g.b, line) + OUTSIDE * outside(g.n, t.n)
+    read = t.m * (1 + of_a) + t.n / cast * (1 + of_b)
     return max(t.m * t.n * line.elements / (line.macs * t.share * POWER), read * LINE_BYTES / INTAKE)
 
 

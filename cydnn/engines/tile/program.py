@@ -106,7 +106,7 @@ class TileProgram(SplitMatmul):
             return first_then(min(summed, key=lambda config: self.cost(p, dev, config)), summed)
         usual = list(super().configs(p, dev))
         alone, joined = list(self._alone(outs, usual)), list(self._joined(p, g, dev, outs, usual))
-        best = min((alone[0], *joined), key=lambda config: self.cut(p, dev, config).us)
+        best = min((*alone, *joined), key=lambda config: self.cut(p, dev, config).us)
         return first_then(best, [*alone, *joined])
 
     def offers(self, p, dev, config):

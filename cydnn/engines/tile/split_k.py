@@ -11,7 +11,7 @@ from ..engine import Config, Engine, first_then, moved_us, powers
 from .matrices import MOST, Matrices
 
 PART_BYTES = 64 << 20                            # most workspace for the sums of the splits
-SPLIT_US = 0.02                                  # of an ordered sum: a part that it adds
+SPLIT_US = 0.0199                                # of an ordered sum: a part that it adds
 TEAMS = (1, 2, 4)                                # blocks of a cluster that share a depth
 
 
