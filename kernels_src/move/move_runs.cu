@@ -39,7 +39,7 @@ struct Chunk {
     unsigned word[5];
 
     DEVICE void read(int bytes) {
-        off = int(reinterpret_cast<unsigned long long>(from + begin) & 3);
+        off = W < 4 ? int(reinterpret_cast<unsigned long long>(from + begin) & 3) : 0;
         whole = begin >= off && end - begin == 16 && (off == 0 || begin + 20 - off <= bytes);
         const unsigned* at = reinterpret_cast<const unsigned*>(from + begin - off);
         UNROLL for (int i = 0; i < 5; ++i) word[i] = load_if(at + i, whole && (i < 4 || off));
@@ -47,11 +47,16 @@ struct Chunk {
     DEVICE void write() const {
         const auto two = [&](int i) { return __funnelshift_r(word[i], word[i + 1], 8 * off); };
         if (whole) *reinterpret_cast<uint4*>(to + begin) = make_uint4(two(0), two(1), two(2), two(3));
-        else {
-            using Access = typename Word<W>::type;
-            NO_UNROLL for (int b = begin; b < end; b += W)
-                *reinterpret_cast<Access*>(to + b) = *reinterpret_cast<const Access*>(from + b);
-        }
+        else write_some();
+    }
+    // Where a run begins or ends: all of its words are under way at once.
+    DEVICE void write_some() const {
+        using Access = typename Word<W>::type;
+        Access held[16 / W];
+        UNROLL for (int i = 0; i < 16 / W; ++i)
+            if (begin + i * W < end) held[i] = *reinterpret_cast<const Access*>(from + begin + i * W);
+        UNROLL for (int i = 0; i < 16 / W; ++i)
+            if (begin + i * W < end) *reinterpret_cast<Access*>(to + begin + i * W) = held[i];
     }
 };
 
