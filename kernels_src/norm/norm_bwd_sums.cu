@@ -1,10 +1,12 @@
 /*@kernel
 name   = "norm_bwd_sums"
 about  = "Second of two launches: dscale and dbias, the parts of all blocks added in a fixed order."
+targets = ["sm_75", "sm_90"]
 params = ["const float* part", "int parts", "int cols", "Fuse fuse"]
 block  = [512, 1, 1]
 extra  = ["groups"]
 grid   = ["ceil_div(cols, 16)", "groups", 1]
+dependent = true
 needs  = ["1 <= parts < 2**24", "1 <= cols < 2**30", "1 <= groups < 2**16"]
 marks  = ["dscale", "dbias"]
 problems = ["norm_bwd 9x100 f16", "norm_bwd 4300x8 f32", "norm_bwd 3x5x24 f16 mode=ada_layer axis=2"]
@@ -21,6 +23,9 @@ DEVICE void fuse_dbias(float& v, unsigned group, unsigned col) {
 }
 
 extern "C" __global__ __launch_bounds__(512) void KERNEL(const float* part, int parts, int cols, Fuse fuse) {
+#if __CUDA_ARCH__ >= 900                                 // PTX ISA §griddepcontrol
+    asm volatile("griddepcontrol.wait;" ::: "memory");   // the parts have not ended yet
+#endif
     __shared__ float shown[2][32][17];
     const int x = threadIdx.x % 16, y = threadIdx.x / 16, col = blockIdx.x * 16 + x;
     float sum[2] = {0, 0};
