@@ -22,7 +22,7 @@ class Emitter:
 
     def __init__(self, program: Program, mark: Mark, fuse: str, base: int, sm: int):
         self.program, self.mark, self.fuse, self.base, self.sm = program, mark, fuse, base, sm
-        self.math, self.lanes = program.math, mark.lanes
+        self.math, self.lanes, self.count = program.math, mark.lanes, mark.lanes * mark.rows
         self.registers, self.lines, self.values, self.places, self.sources = Registers(), [], {}, {}, {}
 
     def block(self) -> str:
@@ -35,7 +35,7 @@ class Emitter:
             elif name.startswith("@"):
                 self._coordinate(name)
             elif name.startswith("h"):
-                self.values[name] = [self.mark.kept(name)] * self.lanes
+                self.values[name] = [self.mark.kept(name)] * self.count
         self._entry()
         for i, step in enumerate(p.steps):
             self._step(f"n{i}", step)
@@ -65,7 +65,7 @@ class Emitter:
 
     def _scalar(self, i):
         name = self._param(self.math, f"s{i}", self.program.scalar_offset(i))
-        self.values[f"s{i}"] = [name] * self.lanes
+        self.values[f"s{i}"] = [name] * self.count
 
     def _once(self, key, make):
         """What ``make`` writes, written once."""
@@ -133,7 +133,7 @@ class Emitter:
         each = [self._source(source, i if name.endswith("*") else None) for i in range(self.lanes)]
         if plus:
             each = [self._op("b32", f"{source}c{i}", "mad.lo.u32", at, unit, i) for i, at in enumerate(each)]
-        self.values[name] = self._convert(COORDINATE[self.math], "c" + source, each)
+        self.values[name] = self._convert(COORDINATE[self.math], "c" + source, each) * self.mark.rows
 
     # ---- Addresses ----
 
@@ -190,7 +190,8 @@ class Emitter:
         extra = self.program.tensors[int(tensor[1:])]
         row, at = STORAGE[extra.dtype], extra.at
         if row.bits < 8:
-            self.values[tensor] = self._convert(row.widen[self.math], tensor, self._load_bits(tensor))
+            found = self._convert(row.widen[self.math], tensor, self._load_bits(tensor))
+            self.values[tensor] = found * self.mark.rows
             return
         count = self.lanes if at.lanes else 1
         in_words = count > 1 and at.vector > 1 and self.math in row.halves
@@ -201,7 +202,7 @@ class Emitter:
             self._move("ld", row, f"[{address}+{offset}]", found[first:first + width], f"{tensor}w{first}",
                        in_words)
         found = found if in_words else self._convert(row.widen[self.math], tensor, found)
-        self.values[tensor] = (found * self.lanes)[:self.lanes]
+        self.values[tensor] = (found * self.lanes)[:self.lanes] * self.mark.rows
 
     def _load_bits(self, tensor: str) -> list[str]:
         """One register a lane, 0 or 1."""
@@ -306,15 +307,15 @@ class Emitter:
                 lanes[k] = self._multiply(f"{name}x{k}", lanes[k], scale)
         _, function = find(step.mode, self.math, self.program.fast)
         numbers = [literal(a, self.math) for a in step.attributes]
-        out = self.registers.lanes("." + self.math, name, self.lanes)
-        for i in range(self.lanes):
+        out = self.registers.lanes("." + self.math, name, self.count)
+        for i in range(self.count):
             self.lines.append(function.paste(out[i], [lane[i] for lane in lanes] + numbers).rstrip())
         self.values[name] = self._multiply(name + "a", out, step.alpha) if step.alpha else out
         self._round(name, step.dtype)
         self._store(name)
 
     def _multiply(self, stem, lanes, scale):
-        out = self.registers.lanes("." + self.math, stem, self.lanes)
+        out = self.registers.lanes("." + self.math, stem, self.count)
         factors = self.values[scale]
         self.lines += [f"mul.rn.{self.math} {d}, {s}, {f};" for d, s, f in zip(out, lanes, factors)]
         return out

@@ -39,17 +39,19 @@ class Registers:
 class Mark:
     """One mark: the registers of the values and their type, and the registers of offset and coordinates by
     key. Those of ``MOVED`` stand for ``plus`` more than they have, so that neighbouring marks share them.
-    ``slot``: which set of the kept registers is the mark's, where a thread has several rows at once."""
+    ``slot``: which set of the kept registers is the mark's, where a thread has several rows at once.
+    ``rows``: its values are of so many rows, one behind the other, at the same coordinates."""
     values: tuple
     offsets: dict
     type: str = "f32"
     plus: int = 0
     slot: int = 0
+    rows: int = 1
 
     @property
     def lanes(self) -> int:
-        """Elements that it stands for; one where it shows no values."""
-        return len(self.values) or 1
+        """Elements of a row that it stands for; one where it shows no values."""
+        return len(self.values) // self.rows or 1
 
     def kept(self, name: str) -> str:
         """The register of a kept value."""
@@ -59,12 +61,12 @@ class Mark:
     def read(cls, text: str, declared: dict) -> "Mark":
         """``v=%f1,%f2 off=%rd7 col=%r9``; ``int`` says that the values are integers."""
         words = dict(word.partition("=")[::2] for word in text.split())
-        plus, slot = (int(words.pop(name, 0)) for name in ("plus", "slot"))
+        plus, slot, rows = (int(words.pop(name, n)) for name, n in (("plus", 0), ("slot", 0), ("rows", 1)))
         if "v" not in words:
             return cls((), words, plus=plus, slot=slot)
         values = tuple(words.pop("v").split(","))
         kind = "i32" if words.pop("int", None) is not None else type_of(values[0], declared)
-        return cls(values, words, kind, plus, slot)
+        return cls(values, words, kind, plus, slot, rows)
 
 
 def declared_types(text: str) -> dict[str, str]:
