@@ -26,6 +26,8 @@ from .conv.dgrad_wgmma import ConvDgradWgmma
 from .conv.fft import ConvDgradFft, ConvDgradFftTiling, ConvFpropFft, ConvFpropFftTiling, ConvWgradFft
 from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_mma import ConvFpropMma, ConvFpropMmaRepack
+from .conv.fprop_rounded import ConvFpropRounded
+from .conv.fprop_wgmma_prologue import ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded
 from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
@@ -113,12 +115,13 @@ from .spatial.spatial import (SpatialGridBwdSplit, SpatialGridFwdAny, SpatialSam
 REFERENCE, COMPOSITE = Reference(), Composite()
 PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
-    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159
+    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, front 160 to 169
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
     ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropProduct(*PRODUCTS), ConvFpropRepack,
     ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
     ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
-    ConvFpropFft, ConvFpropFftTiling, ConvFpropAny,
+    ConvFpropFft, ConvFpropFftTiling, ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded,
+    ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
     ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradProduct(*PRODUCTS), ConvDgradRepack,
     ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,

@@ -118,11 +118,11 @@ class Choice:
 
     @property
     def notes(self) -> tuple:
-        """What all engines say of themselves; what kernels make of the operations; "tensor_core" and
-        "runtime_compilation" where one does; "strict_nan_prop" where a NaN goes everywhere that it must and
-        nowhere else; that launches can be nodes of a CUDA graph, as all can."""
+        """What all engines say of themselves; what kernels make of the operations; "tensor_core",
+        "down_convert_inputs" and "runtime_compilation" where one does; "strict_nan_prop" where a NaN goes
+        everywhere that it must and nowhere else; that launches can be nodes of a CUDA graph, as all can."""
         common = set.intersection(*(set(e.notes) for e in self.engines))
-        some = {"tensor_core"} & {n for e in self.engines for n in e.notes}
+        some = {"tensor_core", "down_convert_inputs"} & {n for e in self.engines for n in e.notes}
         if self.facts.kind == "cuda":
             some |= {note for part in self.parts for i in part.region.nodes
                      for note in part.match.graph.nodes[i].op.notes}

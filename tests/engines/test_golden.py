@@ -24,7 +24,7 @@ from cydnn.layout import Layout
 from cydnn.ops import OPS, Problem
 from cydnn.status import CydnnError
 from cydnn.steps import Launch
-from support.draw.alone import match
+from support.check.sums import match_of
 from support.draw import draw
 
 GOLDEN = Path(__file__).parent / "golden" / "launches.txt"
@@ -64,7 +64,7 @@ def launches(engine) -> list:
     found = []
     for card, some in itertools.product(CARDS, problems()[engine.op]):
         facts = KNOWN[card]
-        taken = ((problem, match(problem)) for problem in some)
+        taken = ((problem, match_of(engine, problem)) for problem in some)
         for problem, p in itertools.islice((row for row in taken if engine.accepts(row[1], facts)), EACH):
             try:
                 config = engine.best(p, facts)

@@ -16,12 +16,13 @@ import pytest
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "device" / "ptx")]
 import watched
 from cydnn import plan
-from cydnn.engines import TABLE
+from cydnn.engines import BY_INDEX, TABLE
 from cydnn.heuristics import Wish
 from cydnn.heuristics.choice import Choice
 from cydnn.heuristics.offers import Offers
 from cydnn.ops.batch_norm import MODES as BATCH_NORMS
 from cydnn.ops.norm import MODES as NORMS
+from support.check import sums
 from support.draw import around, dags, of_engine
 
 AROUND = [(engine, *thing) for engine in TABLE for thing in around.things(engine.takes)]
@@ -35,8 +36,9 @@ def choices(engine, where, which, device, flops):
     rng = random.Random(f"{engine} {where} {which}")
     small = lambda p: p.flops <= flops and getattr(p.op, "mode", "add") in (
         *around.EXACT, *NORMS, *BATCH_NORMS, "bilinear", "sum_sqsum", "cross_correlation", "convolution")
-    for problem, _ in zip(of_engine.problems(engine, device.facts, where, small), range(TRIES)):
-        graph, smooth = around.graph_of(problem, where, which, rng)
+    alone = BY_INDEX[117] if engine.index in sums.FRONTED else engine
+    for problem, _ in zip(of_engine.problems(alone, device.facts, where, small), range(TRIES)):
+        graph, smooth = around.graph_of(problem, where, which, rng, sums.between(engine, problem))
         whole = (1 << len(graph.nodes)) - 1
         core = next(i for i, node in enumerate(graph.nodes) if isinstance(node.op, engine.op))
         offered = Offers(graph, device.facts, Wish(engines=(engine.index,))).anchored(core)

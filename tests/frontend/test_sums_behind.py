@@ -1,6 +1,7 @@
 """GenStats and bias gradients behind a product: one plan of one engine, which gives what NumPy gives."""
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,36 @@ def statistics(**options):
     y = g.conv_fprop(x, w, [1, 1], [1, 1], [1, 1]).set_output(True)
     found = [t.set_output(True).set_data_type(T.FLOAT) for t in g.genstats(y)]
     return g, {x: (2, 9, 10, 16), w: (40, 3, 3, 16)}, {y: (2, 9, 10, 40), **dict.fromkeys(found, (40,))}
+
+
+def normalized(**options):
+    """Scale, bias and ReLU in f32, convolution, GenStats."""
+    kinds = dict(io_data_type=T.HALF, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT)
+    g = cudnn.pygraph(**kinds, **options)
+    x, w = g.tensor(*nhwc(2, 64, 9, 10)), g.tensor(*nhwc(40, 64, 1, 1))
+    s, b = (g.tensor(*nhwc(1, 64, 1, 1)) for _ in range(2))
+    front = g.relu(g.bias(g.scale(x, s), b))
+    y = g.conv_fprop(front, w, [0, 0], [1, 1], [1, 1]).set_output(True)
+    found = [t.set_output(True).set_data_type(T.FLOAT) for t in g.genstats(y)]
+    reads = {x: (2, 9, 10, 64), w: (40, 1, 1, 64), s: (64,), b: (64,)}
+    return g, reads, {y: (2, 9, 10, 40), **dict.fromkeys(found, (40,))}
+
+
+def test_f32_in_front_is_rounded_unless_that_is_deselected():
+    device = devices.get("ptx:sm_90")
+    (name, found), (_, want) = results(normalized, device), results(normalized, "numpy")
+    assert re.match("16[12]:", name)
+    for here, there in zip(found, want):
+        np.testing.assert_array_equal(here, there)
+    g, _, _ = normalized(handle=device)
+    g.validate()
+    g.build_operation_graph()
+    g.create_execution_plans([cudnn.heur_mode.A])
+    note = cudnn.numerical_note.DOWN_CONVERT_INPUTS
+    g.deselect_numeric_notes([note])
+    g.check_support()
+    g.build_plans()
+    assert names(g)[0].startswith("100:")
 
 
 def bias_gradient(**options):

@@ -14,7 +14,6 @@ import pytest
 
 from cydnn import plan
 from cydnn.engines import BY_INDEX
-from cydnn.graph import Match
 from cydnn.ops import Problem
 from support.draw import graphs
 from support.check import sums
@@ -40,7 +39,9 @@ def graph_drawn(engine, rng, facts):
         end = "bias" if engine.op.name == "matmul" and out.rank > 2 else rng.choice(sums.ENDS)
         graph = sums.graph_of(problem, rng.choice(sums.TAILS), end, kept,
                               rng.choice(["f32", kind]))
-        match = Match.around(graph, 0, (1 << len(graph.nodes)) - 1)
+        kind = sums.between(engine, problem)
+        graph = sums.fronted(graph, kind) if kind else graph
+        match = sums.whole(graph)
         if engine.fits(match) and engine.accepts(match, facts):
             return graph, rng.choice(list(engine.configs(match, facts)))
 

@@ -4,7 +4,6 @@ import pytest
 
 from cydnn import kernels
 from cydnn.device.facts import KNOWN
-from cydnn.ops import Problem
 from support.check import hopper, sums
 from support.draw.cases import SERVING, every_case
 
@@ -32,7 +31,7 @@ def test_kernels_without_problems_make_sums():
 
 @pytest.mark.parametrize("name", sums.names())
 def test_graphs_launch_the_kernel(name):
-    graph = sums.graph_of(Problem.parse(sums.line_of(name)))
+    graph = sums.made(name, sums.line_of(name))
     choice = sums.choice_of(graph, hopper.H200, is_meant=sums.is_tile(name, "tma"))
     assert name in [step.kernel for _, step in choice.steps]
 

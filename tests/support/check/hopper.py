@@ -105,7 +105,7 @@ def check_graphs(engine, op, count=12, seeds=400, wanted=lambda match: True):
             chosen = Part(ours[0].match, engine, config, ours[0].us)
             parts = tuple(chosen if p is ours[0] else p for p in choice.parts)
             with np.errstate(all="ignore"):
-                want = graphs.run(graph, drawing.values, numpy)
+                want = graphs.run(graphs.rounded(graph, choice), drawing.values, numpy)
             with watched.watching():
                 got = graphs.execute(plan.made(replace(choice, parts=parts), machine), drawing.values)
             wrong = graphs.differences(graph, got, want)

@@ -6,16 +6,18 @@ import numpy as np
 
 from cydnn import device as devices, kernels, plan
 from cydnn.engines import BY_INDEX
-from cydnn.graph import Graph, Node, Tensor
+from cydnn.graph import Graph, Match, Node, Tensor
 from cydnn.heuristics import Wish, candidates
 from cydnn.ops import GenStats, Matmul, Pointwise, Problem, Reduction
 from cydnn.tensor import TensorDesc
 
 from . import fused
-from ..draw import graphs
+from ..draw import alone, graphs
 
 X, W, BIAS, MADE, BIASED, Y, OUT, SQUARES, BESIDE = range(1, 10)     # uids
-INDEX = {"conv_fprop": 117, "conv_dgrad": 137, "matmul": 189}
+SCALE, SHIFT, SCALED, SHIFTED, CUT = range(20, 25)           # of what stands in front
+FRONTED = {160: "", 161: "f32", 162: "f32"}      # engines with a front: the type of x behind it, "": x's own
+INDEX = {"conv_fprop": 117, "conv_dgrad": 137, "matmul": 189, "prologue": 161}
 TAILS = ("", "relu", "relu_bwd")
 ENDS = ("stats", "bias")
 
@@ -51,9 +53,43 @@ def graph_of(problem, tail="relu", end="stats", kept="memory", inner="f32") -> G
     return Graph(nodes, tensors)
 
 
+def fronted(graph, between="f32") -> Graph:
+    """The same with scale, bias and ReLU in front of x, whose values are of type ``between``."""
+    x = graph.tensors[X].desc
+    thin = TensorDesc.packed(x.dtype, [d if i == 1 else 1 for i, d in enumerate(x.dims)])
+    tensors = [*graph.tensors.values(), Tensor(SCALE, thin), Tensor(SHIFT, thin)]
+    tensors += [Tensor(u, TensorDesc(between, x.dims, x.strides), "virtual") for u in (SCALED, SHIFTED, CUT)]
+    front = [Node(Pointwise(mode="mul"), dict(x=X, b=SCALE, y=SCALED)),
+             Node(Pointwise(mode="add"), dict(x=SCALED, b=SHIFT, y=SHIFTED)),
+             Node(Pointwise(mode="relu_fwd"), dict(x=SHIFTED, y=CUT))]
+    conv, *behind = graph.nodes
+    return Graph([*front, Node(conv.op, {**conv.operands, "x": CUT}, conv.scalars), *behind], tensors)
+
+
+def between(engine, problem) -> str:
+    """The type of x behind what must stand in front of it for an engine; "" where nothing must."""
+    return FRONTED[engine.index] or problem.operands["x"].dtype.name if engine.index in FRONTED else ""
+
+
+def match_of(engine, problem) -> Match:
+    """A problem as an engine takes it: alone, or with a front, and sums behind it."""
+    kind = between(engine, problem)
+    if not kind:
+        return alone.match(problem)
+    return whole(fronted(graph_of(problem, ""), kind))
+
+
+def whole(graph) -> Match:
+    """All of a graph around its product."""
+    number = next(i for i, node in enumerate(graph.nodes) if node.op.name in INDEX)
+    front = {"x": (1 << number) - 1} if number else {}
+    return Match.around(graph, number, (1 << len(graph.nodes)) - 1, front)
+
+
 def choice_of(graph, facts, engine=None, is_meant=lambda config: True):
     """The choice of one part, by an engine in the first configuration that is meant."""
-    engine = engine or BY_INDEX[INDEX[graph.nodes[0].op.name]]
+    named = "prologue" if SCALE in graph.tensors else graph.nodes[0].op.name
+    engine = engine or BY_INDEX[INDEX[named]]
     found = candidates(graph, facts, Wish(engines=(engine.index,)))
     choice = next(c for c in found if len(c.parts) == 1 and c.parts[0].match.last)
     return fused.configured(choice, facts, is_meant)
@@ -95,7 +131,13 @@ def _summed(graph) -> int:
 
 def names() -> tuple:
     """Kernels that no problem of one operation launches."""
-    return tuple(name for name in kernels.names() if "_wgmma_sums_" in name)
+    return tuple(name for name in kernels.names() if "_wgmma_sums_" in name or "_wgmma_prologue_" in name)
+
+
+def made(name: str, line: str, *how) -> Graph:
+    """A graph that launches a kernel."""
+    graph = graph_of(Problem.parse(line), *how)
+    return fronted(graph) if "_prologue_" in name else graph
 
 
 def line_of(name: str, rows=200, more=0, depth=72) -> str:
@@ -107,7 +149,7 @@ def line_of(name: str, rows=200, more=0, depth=72) -> str:
         return (f"matmul a={rows}x{depth}@{f'{depth},1' if axes['A_MAJOR'] == 'ak' else f'1,{step_a}'} "
                 f"b={depth}x{n}@{f'1,{depth}' if axes['B_MAJOR'] == 'bk' else f'{step_b},1'} "
                 f"c={rows}x{n} {kind}")
-    way, c, k = ("fprop", depth, n) if axes["W_MAJOR"] == "bk" else ("dgrad", n, depth)
+    way, c, k = ("fprop", depth, n) if axes.get("W_MAJOR") != "bn" else ("dgrad", n, depth)
     return f"conv_{way} n1c{c}h{rows // 20}w20 k{k}r1s1 {kind} nhwc"
 
 
@@ -120,14 +162,13 @@ def is_tile(name: str, out: str):
 def ways(name: str) -> list:
     """(graph, how its output leaves) of a kernel: in boxes and beside them, by rows, by elements; deeper than
     the ring; in one dim and in three."""
-    made = lambda line, *how: graph_of(Problem.parse(line), *how)
-    found = [(made(line_of(name)), "tma"), (made(line_of(name, 140, 64), "relu_bwd"), "tma"),
-             (made(line_of(name, 140), "", "bias"), "tma"),
-             (made(line_of(name, 140, 16), "relu", "bias", "virtual", "f16"), "rows")]
+    found = [(made(name, line_of(name)), "tma"), (made(name, line_of(name, 140, 64), "relu_bwd"), "tma"),
+             (made(name, line_of(name, 140), "", "bias"), "tma"),
+             (made(name, line_of(name, 140, 16), "relu", "bias", "virtual", "f16"), "rows")]
     if kernels.get(name).axes.get("W_MAJOR") == "bn":        # filters across are read in whole 16 bytes
-        last = made(line_of(name, 60, -56, 264), "relu", "stats", "virtual")
+        last = made(name, line_of(name, 60, -56, 264), "relu", "stats", "virtual")
     else:
-        last = made(line_of(name, 60, -3, 600), "", "stats")
+        last = made(name, line_of(name, 60, -3, 600), "", "stats")
     return [*found, (last, "rows"), *_in_space(name)]
 
 
@@ -135,9 +176,9 @@ def _in_space(name) -> list:
     if name.startswith("matmul"):
         return []
     axes = kernels.get(name).axes
-    way, c, k = ("fprop", 64, 21) if axes["W_MAJOR"] == "bk" else ("dgrad", 24, 16)
+    way, c, k = ("fprop", 64, 21) if axes.get("W_MAJOR") != "bn" else ("dgrad", 24, 16)
     line = f"conv_{way} n2c{c}d2h3w5 k{k}t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 {axes['T']} nhwc"
-    return [(graph_of(Problem.parse(line)), "rows")]
+    return [(made(name, line), "rows")]
 
 
 def wrong(device, name: str, some) -> list:

@@ -21,12 +21,15 @@ def things(takes) -> list:
             *(("last", op) for op in getattr(takes, "last", ()))]
 
 
-def graph_of(problem, where: str, which, rng) -> tuple[Graph, bool]:
-    """(a problem with one of these around it, are results more than sums of small whole numbers?)."""
+def graph_of(problem, where: str, which, rng, between="") -> tuple[Graph, bool]:
+    """(a problem with one of these around it, are results more than sums of small whole numbers?).
+    ``between``: the type that x has behind a node of channels, which stands in front, too; "": none does."""
     made, op = Dag(rng), problem.op
     made.smooth = isinstance(op, (ops.Sdpa, ops.SdpaBwd, ops.Rng, *INEXACT))
     uids = op.joined({name: _add(made, desc) for name, desc in problem.tensors.items()})
-    if where == "before" and isinstance(op, ops.SdpaBwd) and problem.tensors[which].dtype.bits == 8:
+    if between:
+        _of_channels(made, uids["x"], between)
+    elif where == "before" and isinstance(op, ops.SdpaBwd) and problem.tensors[which].dtype.bits == 8:
         _descaled(made, uids[which])
     elif where in ("before", "kept"):
         _front(made, uids[which], "memory" if where == "kept" else "virtual")
@@ -65,6 +68,15 @@ def _descaled(made, uid):
     desc, one = made.tensors[uid].desc, TensorDesc.packed("f32", (1, 1, 1, 1))
     made.tensors[uid] = Tensor(uid, desc.replace(dtype=BY_NAME["f32"]), "virtual")
     made.node(Pointwise(mode="mul"), dict(x=_add(made, desc), b=_add(made, one), y=uid))
+
+
+def _of_channels(made, uid, between):
+    """x becomes what a node makes, in another type, of a tensor like it and of a value of each channel."""
+    desc = made.tensors[uid].desc
+    thin = TensorDesc.packed(made.middle(), [d if i == 1 else 1 for i, d in enumerate(desc.dims)])
+    made.tensors[uid] = Tensor(uid, desc.replace(dtype=BY_NAME[between]), "virtual")
+    made.node(Pointwise(mode=made.rng.choice(["mul", "max", "cmp_ge"])),
+              dict(x=_add(made, desc), b=_add(made, thin), y=uid))
 
 
 def _scaled(made, out, has_largest):

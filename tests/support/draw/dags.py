@@ -14,6 +14,7 @@ from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
 
 from . import dag_families
+from .graphs import rounded
 from ..guard.buffers import Guarded, Space, fill_of, shift_of
 
 TYPES = ("f16", "bf16", "f32")
@@ -283,7 +284,8 @@ def results(graph: Graph, device, values: dict, wish=ANYTHING, built=None) -> tu
 def check(graph: Graph, smooth: bool, device, seed: int, wish=ANYTHING, built=None) -> list[str]:
     """What is wrong with the results on a device, against the NumPy device; [] where nothing is."""
     values = inputs(graph, seed)
-    want, _ = results(graph, devices.get("numpy"), values)
+    built = built or plan.build(graph, device, wish)
+    want, _ = results(rounded(graph, built.choice), devices.get("numpy"), values)
     got, texts = results(graph, device, values, wish, built)
     for uid, exact in want.items():
         texts += wrong(graph.tensors[uid], got[uid], exact, smooth, graph)

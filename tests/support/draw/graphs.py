@@ -286,6 +286,14 @@ FORMS = {ops.ConvFprop: _conv, ops.ConvDgrad: _conv, ops.ConvWgrad: _conv, ops.M
 
 # ---- Running ----
 
+def rounded(graph, choice) -> Graph:
+    """The graph that a choice computes: x is of the type of w where an engine says that it rounds it."""
+    down = [part.match for part in choice.parts if "down_convert_inputs" in part.engine.notes]
+    kinds = {p.uids["x"]: p.w.dtype for p in down if p.uids["x"] in graph.tensors}
+    tensors = [t.replace(dtype=kinds[uid]) if uid in kinds else t for uid, t in graph.tensors.items()]
+    return Graph(graph.nodes, tensors) if kinds else graph
+
+
 def run(graph, values, device, wish=ANYTHING, fill=None) -> dict:
     """{uid: what a graph writes} of the cheapest plan. Numbers given at execute have their defaults."""
     return execute(plan.made(best(graph, device.facts, wish), device), values, fill)
