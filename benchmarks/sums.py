@@ -1,8 +1,8 @@
-"""A product and the sums of its columns behind it (the gradient of a bias, GenStats), in one run: the product
-alone, both in one plan, and node by node.
-``python benchmarks/sums.py [family …] [--only TEXT] [--end bias|stats] [--out DIR]``.
+"""A product and the sums of its columns behind it (the gradient of a bias, GenStats; or scale, bias and ReLU
+in front and GenStats), in one run: the product alone, all in one plan, and node by node.
+``python benchmarks/sums.py [family …] [--only TEXT] [--end bias|stats|prologue] [--out DIR]``.
 
-The sums of both ways are compared before they are timed. Writes sums_<family>.md.
+The sums of both ways are compared before they are timed. Writes sums_<family>.md, or prologue_<family>.md.
 """
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from cydnn.heuristics import Wish                              # noqa: E402
 from cydnn.ops import Problem                                  # noqa: E402
 from run import header                                         # noqa: E402
 
-OPS = {"bias": ("conv_fprop", "conv_dgrad", "matmul"), "stats": ("conv_fprop", "conv_dgrad")}
+OPS = {"bias": ("conv_fprop", "conv_dgrad", "matmul"), "stats": ("conv_fprop", "conv_dgrad"),
+       "prologue": ("conv_fprop",)}
 HEAD = ("| problem | plan | plain us | whole us | whole / plain | parts us | parts / whole | note |\n"
         "|---|---|--:|--:|--:|--:|--:|---|")
 
@@ -60,7 +61,7 @@ def measure(line, device, clock, args) -> tuple:
     buffers = Buffers(graph, device)
     plain, _ = buffers.call(bench.graph_of(problem), Wish())
     (whole, plan), (parts, _) = buffers.call(graph, Wish()), buffers.call(graph, Wish(mode="fallback"))
-    sums, found = graph.slots[3:], []
+    sums, found = [uid for uid in graph.slots if 4 <= uid <= 5], []
     for call in (parts, whole):
         call()
         found.append(buffers.read(sums))
@@ -76,7 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("family", nargs="*", default=["conv_resnet50_bf16", "matmul"])
     parser.add_argument("--only", default="", help="a part of the problem text")
-    parser.add_argument("--end", default="bias", choices=("bias", "stats"))
+    parser.add_argument("--end", default="bias", choices=tuple(OPS))
     parser.add_argument("--out", default=str(HERE / "results"))
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--repeat", type=int, default=15)
@@ -97,9 +98,10 @@ def main():
         print(said, flush=True)
         out = Path(args.out)
         out.mkdir(parents=True, exist_ok=True)
-        page = header(f"sums_{family}", args, f"python benchmarks/sums.py {family} --end {args.end}")
+        name = f"{'prologue' if args.end == 'prologue' else 'sums'}_{family}"
+        page = header(name, args, f"python benchmarks/sums.py {family} --end {args.end}")
         text = "\n".join([page + HEAD, *(row[0] for row in rows), "", said, ""])
-        out.joinpath(f"sums_{family}.md").write_text(text)
+        out.joinpath(f"{name}.md").write_text(text)
 
 
 if __name__ == "__main__":

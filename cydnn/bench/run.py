@@ -67,7 +67,8 @@ def biased(problem: Problem, mode: str = "gelu_fwd") -> Graph:
 
 def summed(problem: Problem, end: str = "bias") -> Graph:
     """The sum of the columns of a product (``end`` bias), or GenStats, behind it: uids 1 and 2 are read, 3 is
-    the product, from 4 on the sums, in float32."""
+    the product, from 4 on the sums, in float32. ``end`` prologue: GenStats, and scale, bias and ReLU in front
+    of x, whose values are float32 between them; uids 6 and 7 are read, too."""
     op = problem.op
     names = *op.reads[:2], op.writes[0]
     y, kept = problem.operands[names[2]], -1 if op.name == "matmul" else 1
@@ -75,8 +76,23 @@ def summed(problem: Problem, end: str = "bias") -> Graph:
     tensors = [Tensor(i + 1, problem.operands[name]) for i, name in enumerate(names)]
     last, writes = (Reduction(mode="add"), ["y"]) if end == "bias" else (GenStats(), ["sum", "sq_sum"])
     outputs = {name: 4 + i for i, name in enumerate(writes)}
-    return Graph([Node(op, {name: i + 1 for i, name in enumerate(names)}), Node(last, dict(x=3, **outputs))],
-                 tensors + [Tensor(uid, thin) for uid in outputs.values()])
+    tensors += [Tensor(uid, thin) for uid in outputs.values()]
+    read = dict(zip(names, (1, 2, 3)))
+    front = _prologue(problem.operands[names[0]], tensors) if end == "prologue" else []
+    if front:
+        read[names[0]] = front[-1].writes[0]
+    return Graph([*front, Node(op, read), Node(last, dict(x=3, **outputs))], tensors)
+
+
+def _prologue(x, tensors: list) -> list:
+    """The nodes that scale, shift and cut x, of uid 1; their tensors go to ``tensors``."""
+    thin = TensorDesc.packed(x.dtype, [d if i == 1 else 1 for i, d in enumerate(x.dims)])
+    between = TensorDesc("f32", x.dims, x.strides)
+    tensors += [Tensor(uid, thin) for uid in (6, 7)]
+    tensors += [Tensor(uid, between, "virtual") for uid in (8, 9, 10)]
+    return [Node(Pointwise(mode="mul"), dict(x=1, b=6, y=8)),
+            Node(Pointwise(mode="add"), dict(x=8, b=7, y=9)),
+            Node(Pointwise(mode="relu_fwd"), dict(x=9, y=10))]
 
 
 def random_values(desc, seed: int, admit=lambda values: values, *, once=False) -> np.ndarray:
