@@ -195,15 +195,19 @@ def _replacement(name: str, theirs):
 
     def call(*args, **kw):
         _calls[name] += 1
-        is_short = not (torch.compiler.is_compiling() or is_watched() or torch._C._is_any_autocast_enabled())
-        found = memory.find(args, kw) if is_short else None
+        is_short = not (torch.compiler.is_compiling() or is_watched())
+        is_cast = torch._C._is_any_autocast_enabled()            # then known as it is after that
         try:
+            found = memory.find(args, kw) if is_short and not is_cast else None
             if found is not None:
                 return found[0].run(found[1])
             given = _drawn(function.name, _cast(name, turned(*args, **kw)))
+            found = memory.find((), given) if is_short and is_cast else None
+            if found is not None:
+                return found[0].run(found[1])
             _checked(function, given)
             if is_short and are_plain(args, kw):
-                return recorded(function, memory, given, args, kw)
+                return recorded(function, memory, given, *(((), given) if is_cast else (args, kw)))
             return ours(**given)
         except (CydnnError, TypeError) as error:
             _fallbacks[name, error.args[0] if isinstance(error, CydnnError) else reason(error)] += 1

@@ -116,12 +116,12 @@ def test_a_step_knows_the_calls_of_the_step_before(monkeypatch):
     found = []
     monkeypatch.setattr(torch_recording.RecordedCall, "_prepare", lambda self, arrays: found.append(self))
     monkeypatch.setattr(torch_recording.RecordedCall, "run", lambda self, arrays: arrays[0])
-    for _ in range(2):
-        with C.replaced():
-            T.gelu(Y)
-    assert len(found) == 1
+    for is_cast in (False, False, True, True):               # the second kind: in the types of autocast
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_cast), C.replaced():
+            T.conv2d(Y, W)
+    assert len(found) == 2
     forget()
     with C.replaced():
-        T.gelu(Y)
-    assert len(found) == 2
+        T.conv2d(Y, W)
+    assert len(found) == 3
     forget()
