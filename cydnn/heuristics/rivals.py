@@ -12,19 +12,24 @@ from .knobs import main_part
 from .wish import ANYTHING, Wish
 
 
+FAR = 4.0                                        # times the best estimate: the model is not that far off
+
+
 def rivals(graph: Graph, facts, wish: Wish = ANYTHING, most: int = 20) -> list[Choice]:
     """At most so many: first what the cost model takes; then its other candidates, for half of the places;
-    then all of them in the configurations of their main parts, the cheapest by its estimates first. Raises
-    NotSupported."""
+    then all of them in the configurations of their main parts, the cheapest by its estimates first; none that
+    it takes for four times as slow as its own. Raises NotSupported."""
     most = whole("tune: most", most)
     if most < 1:
         raise BadParam(f"tune: most must be >= 1; got {most}")
     wish = replace(wish, mode="a" if wish.mode == "b" else wish.mode)
     found = candidates(graph, facts, wish)
+    found = [choice for choice in found if choice.us <= FAR * found[0].us]
     forms = sorted((form for choice in found for form in _forms(choice, wish)), key=lambda choice: choice.us)
     kept: dict = {}
     for choice in [*found[:1 + most // 2], *forms, *found]:
-        kept.setdefault(choice.text, choice)
+        if choice.us <= FAR * found[0].us:
+            kept.setdefault(choice.text, choice)
     return list(kept.values())[:most]
 
 
