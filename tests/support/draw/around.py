@@ -30,7 +30,8 @@ def graph_of(problem, where: str, which, rng, between="") -> tuple[Graph, bool]:
     if between:
         _of_channels(made, uids["x"], between)
     elif where == "before" and isinstance(op, ops.SdpaBwd) and problem.tensors[which].dtype.bits == 8:
-        _descaled(made, uids[which])
+        for name in {which, which if which in "qk" else "q"}:
+            _descaled(made, uids[name])
     elif where in ("before", "kept"):
         _front(made, uids[which], "memory" if where == "kept" else "virtual")
     made.node(op, uids)
@@ -48,9 +49,9 @@ def graph_of(problem, where: str, which, rng, between="") -> tuple[Graph, bool]:
     return made.graph(), made.smooth
 
 
-def _add(made, desc, kind="memory") -> int:
+def _add(made, desc, kind="memory", name="") -> int:
     uid = made.uids.pop()
-    made.tensors[uid] = Tensor(uid, desc, kind)
+    made.tensors[uid] = Tensor(uid, desc, kind, name=name)
     return uid
 
 
@@ -64,10 +65,10 @@ def _front(made, uid, kind):
 
 
 def _descaled(made, uid):
-    """In front of attention of 8 bits: a product with a number."""
+    """In front of attention of 8 bits: a product with a number, so small that weights stay finite."""
     desc, one = made.tensors[uid].desc, TensorDesc.packed("f32", (1, 1, 1, 1))
     made.tensors[uid] = Tensor(uid, desc.replace(dtype=BY_NAME["f32"]), "virtual")
-    made.node(Pointwise(mode="mul"), dict(x=_add(made, desc), b=_add(made, one), y=uid))
+    made.node(Pointwise(mode="mul"), dict(x=_add(made, desc), b=_add(made, one, name="small"), y=uid))
 
 
 def _of_channels(made, uid, between):

@@ -250,7 +250,7 @@ def inputs(graph: Graph, seed: int) -> dict:
         if t.is_by_value:
             found[uid] = 1e-3 if t.name == "epsilon" else float(gen.integers(-1, 3))
         elif uid not in graph.producer:
-            raw = gen.integers(-2, 3, t.dims).astype(np.float64)
+            raw = gen.integers(-2, 3, t.dims) * (2.0 ** -8 if t.name == "small" else 1.0)
             found[uid] = t.dtype.round(np.abs(raw) + 1 if t.name == "positive" else raw)
     return found
 
