@@ -38,6 +38,7 @@ class Said:
 @pytest.fixture(autouse=True)
 def table(tmp_path, monkeypatch):
     monkeypatch.setenv("CYDNN_TUNED", str(tmp_path / "tuned.txt"))
+    monkeypatch.setattr(tuned, "SHIPPED", tmp_path / "shipped")
     plan.forget()
     return tuned.place()
 

@@ -21,6 +21,7 @@ H200 = replace(KNOWN["h200"], driver=13000)
 @pytest.fixture(autouse=True)
 def table(tmp_path, monkeypatch):
     monkeypatch.setenv("CYDNN_TUNED", str(tmp_path / "tuned.txt"))
+    monkeypatch.setattr(tuned, "SHIPPED", tmp_path / "shipped")
 
 
 @pytest.mark.parametrize("name", LISTED)

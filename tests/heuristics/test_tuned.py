@@ -7,13 +7,15 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
-from cydnn import kernels, plan
+from cydnn import bench, kernels, plan
 from cydnn.device.facts import KNOWN
 from cydnn.graph import Graph, Node, canonical
-from cydnn.heuristics import Wish, best, candidates, tuned
+from cydnn.heuristics import Wish, best, candidates, parse, tuned
+from cydnn.ops import Problem
 from cydnn.steps import Scalar
 from cydnn.status import BadParam
 
@@ -27,6 +29,7 @@ B = Wish(mode="b")
 def table(tmp_path, monkeypatch):
     """The file of a table that is not there yet."""
     monkeypatch.setenv("CYDNN_TUNED", str(tmp_path / "folder" / "tuned.txt"))
+    monkeypatch.setattr(tuned, "SHIPPED", tmp_path / "shipped")
     return tuned.place()
 
 
@@ -176,6 +179,14 @@ def test_the_users_table_stands_above_those_that_ship(tmp_path, monkeypatch):
     assert best(graph, H200, B).text == found[1].text
     keep(graph, found[2])
     assert best(graph, H200, B).text == found[2].text
+
+
+def test_tables_that_ship_are_read():
+    """Each choice is one of its problem on its card."""
+    for path in Path(tuned.__file__).with_name("shipped").glob("*.txt"):
+        for problem, mine in tuned.read(path).rows.items():
+            graph = bench.graph_of(Problem.parse(problem))
+            assert all(parse(tuned.own(row.text, graph), graph, H200).text for row in mine.values())
 
 
 def _many(at: int):
