@@ -121,7 +121,7 @@ LINES = {
     "dropout/dropout_factors.cu": small("dropout_factors y=65616:{T}"),
     "dropout/dropout_fwd_vector.cu": small("dropout_fwd x=20x17:{T} y=20x17:{T}",
                                            "dropout_fwd x=3x65584:{T} y=3x65584:{T}"),
-    "matmul/matmul_sum.cu": (More("matmul a=3x1401:{T} b=1401x5:{T} c=3x5:{T} acc=i32", config="splits=8"),),
+    "matmul/matmul_sum.cu": (More("matmul a=3x1401:{T} b=1401x5:{T} c=3x5:{T}", config="splits=8"),),
     "matmul/matmul_thin.cu": (
         More("matmul a=200x520:{T} b=520x24:{T}@1,520 c=200x24:{T}@32,1", config="blocks_per_tile=8"),),
     "matmul/matmul_wgmma.cu": (
