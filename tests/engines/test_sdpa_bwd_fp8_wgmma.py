@@ -17,10 +17,11 @@ from cydnn.ops import Pointwise, Problem, SdpaBwd
 from cydnn.tensor import TensorDesc
 from support.check import hopper, matrix
 from support.draw.alone import match
+from support.draw.attention import band, length, lengths, strided, worded
 from support.guard.mirror import Mirror
 
 from test_sdpa_bwd_wgmma import run, values
-from test_sdpa_fwd_fp8_wgmma import F8, T, tensor
+from test_sdpa_fwd_fp8_wgmma import F8, T
 
 ENGINE, H200 = BY_INDEX[433], KNOWN["h200"]
 E4, E5, READ = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ("q", "k", "v", "o", "do")
@@ -28,21 +29,18 @@ E4, E5, READ = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ("q", "k", "v", "
 
 def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, b, heads, group = rng.choice(F8), *(rng.choice([1, 1, 2, 3]) for _ in range(3))
-    length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
-    s_q, s_kv, h = length(), length(), heads * group
+    s_q, s_kv, h = length(rng, most), length(rng, most), heads * group
     d_qk, d_v = rng.choice([16, 48, 64, 96, 128, 128]), rng.choice([16, 32, 64, 112, 128, 128])
     dims = dict(q=(b, h, s_q, d_qk), k=(b, heads, d_qk, s_kv), v=(b, heads, s_kv, d_v), o=(b, h, s_q, d_v))
     dims |= dict(do=dims["o"], dq=dims["q"], dk=dims["k"], dv=dims["v"])
     kinds = dict(dict.fromkeys(dims, "f32"), q=kind, k=kind, v=rng.choice(F8), o=kind, do=rng.choice(F8))
-    text = {name: tensor(rng, kinds[name], d, (2 if "k" in name else 3,), 16) for name, d in dims.items()}
+    text = {name: strided(rng, kinds[name], d, (2 if "k" in name else 3,), 16) for name, d in dims.items()}
     text |= dict(stats=f"{b}x{h}x{s_q}x1:f32")
     text |= dict(peak=f"{b}x{h}x{s_q}x1:f32") if rng.random() < 0.5 else {}
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
+    text |= band(rng)
+    text |= lengths(rng, b)
     text |= dict.fromkeys(("sink", "dsink"), f"1x{h}x1x1:f32") if rng.random() < 0.2 else {}
-    return Problem.parse("sdpa_bwd " + " ".join(f"{name}={value}" for name, value in text.items()))
+    return worded("sdpa_bwd", text)
 
 
 @pytest.mark.parametrize("seed", range(8))

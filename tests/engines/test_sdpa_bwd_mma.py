@@ -19,7 +19,8 @@ from cydnn.ops import Problem, SdpaBwd
 from cydnn.tensor import TensorDesc
 from support.check import hopper, matrix
 from support.draw.alone import match
-from test_sdpa_bwd_wgmma import LARGE, tensor
+from support.draw.attention import band, length, lengths, strided, worded
+from test_sdpa_bwd_wgmma import LARGE
 
 ENGINE, H200 = BY_INDEX[432], KNOWN["h200"]
 SCORES = ("add(s,e0)", "mul(s,#0.1);tanh_fwd(n0);mul(n1,#10.0)", "sub(col,row);mul(n0,#-0.01);add(s,n1)",
@@ -30,21 +31,17 @@ def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, b = rng.choice(["f16", "bf16"]), rng.choice([1, 1, 2, 3])
     h_k, h_v, of = (rng.choice(n) for n in ((1, 1, 2), (1, 1, 2), (1, 1, 2, 3)))
     h_v = h_k if rng.random() < 0.6 else h_v
-    length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
-    s_q, s_kv, h = length(), length(), of * (h_k if h_k == h_v else 2)
+    s_q, s_kv, h = length(rng, most), length(rng, most), of * (h_k if h_k == h_v else 2)
     d_qk, d_v = rng.choice([8, 40, 64, 72, 128, 200, 256]), rng.choice([8, 64, 64, 104, 128, 256])
     dims = dict(q=(b, h, s_q, d_qk), k=(b, h_k, d_qk, s_kv), v=(b, h_v, s_kv, d_v), o=(b, h, s_q, d_v))
     dims |= dict(do=dims["o"], dq=dims["q"], dk=dims["k"], dv=dims["v"])
-    text = {name: tensor(rng, kind, d, 2 if "k" in name else 3) for name, d in dims.items()}
+    text = {name: strided(rng, kind, d, 2 if "k" in name else 3) for name, d in dims.items()}
     text |= dict(stats=f"{b}x{h}x{s_q}x1:f32")
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.5 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
+    text |= band(rng, 0.5)
+    text |= lengths(rng, b)
     text |= dict(drop=rng.choice([0.1, 0.5])) if rng.random() < 0.4 else {}
     text |= dict.fromkeys(("sink", "dsink"), f"1x{h}x1x1:f32") if rng.random() < 0.2 else {}
-    return Problem.parse("sdpa_bwd " + " ".join(f"{n}={v}" for n, v in (
-        text | scored(rng, kind, (b, h, s_q, s_kv))).items()))
+    return worded("sdpa_bwd", text | scored(rng, kind, (b, h, s_q, s_kv)))
 
 
 def scored(rng, kind, space) -> dict:

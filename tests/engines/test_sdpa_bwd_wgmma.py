@@ -18,34 +18,23 @@ from cydnn.ops import Problem
 from support.check import hopper, matrix
 from support.draw import graphs
 from support.draw.alone import match
+from support.draw.attention import band, length, lengths, strided, worded
 
 ENGINE, H200 = BY_INDEX[431], KNOWN["h200"]
 
 
-def tensor(rng, kind, dims, inner) -> str:
-    """Elements of a head innermost in lines of 16 bytes, the rest in any order, some with gaps."""
-    step, strides = 1, [0] * 4
-    for axis in (inner, *rng.sample([a for a in range(4) if a != inner], 3)):
-        strides[axis] = step
-        step = -(-step * dims[axis] // 8) * 8 + 8 * rng.choice([0, 0, 1])
-    return f"{'x'.join(map(str, dims))}:{kind}@{','.join(map(str, strides))}"
-
-
 def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, b, heads, group = rng.choice(["f16", "bf16"]), *(rng.choice([1, 1, 2, 3]) for _ in range(3))
-    length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
-    s_q, s_kv, h = length(), length(), heads * group
+    s_q, s_kv, h = length(rng, most), length(rng, most), heads * group
     d_qk, d_v = rng.choice([8, 40, 64, 72, 128, 200, 256]), rng.choice([8, 64, 64, 104, 128, 192, 256])
     dims = dict(q=(b, h, s_q, d_qk), k=(b, heads, d_qk, s_kv), v=(b, heads, s_kv, d_v), o=(b, h, s_q, d_v))
     dims |= dict(do=dims["o"], dq=dims["q"], dk=dims["k"], dv=dims["v"])
-    text = {name: tensor(rng, kind, d, 2 if "k" in name else 3) for name, d in dims.items()}
+    text = {name: strided(rng, kind, d, 2 if "k" in name else 3) for name, d in dims.items()}
     text |= dict(stats=f"{b}x{h}x{s_q}x1:f32")
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
+    text |= band(rng)
+    text |= lengths(rng, b)
     text |= dict.fromkeys(("sink", "dsink"), f"1x{h}x1x1:f32") if rng.random() < 0.2 else {}
-    return Problem.parse("sdpa_bwd " + " ".join(f"{name}={value}" for name, value in text.items()))
+    return worded("sdpa_bwd", text)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -21,6 +21,7 @@ from cydnn.tensor import TensorDesc
 from support.check import hopper, matrix
 from support.draw import dags
 from support.draw.alone import match
+from support.draw.attention import band, length, lengths, strided, worded
 from support.guard.mirror import Mirror
 
 from test_sdpa_fwd_wgmma import run
@@ -29,34 +30,22 @@ T, ENGINE, H200 = cudnn.data_type, BY_INDEX[423], KNOWN["h200"]
 F8 = ("f8_e4m3", "f8_e5m2")
 
 
-def tensor(rng, kind, dims, order, unit) -> str:
-    """Elements of a head innermost in lines of ``unit``, the rest in any order, some with gaps."""
-    step, strides = 1, [0] * 4
-    for axis in (*order, *rng.sample([a for a in range(4) if a not in order], 4 - len(order))):
-        strides[axis] = step
-        step = -(-step * dims[axis] // unit) * unit + unit * rng.choice([0, 0, 1])
-    return f"{'x'.join(map(str, dims))}:{kind}@{','.join(map(str, strides))}"
-
-
 def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, out, b = rng.choice(F8), rng.choice([*F8, "f16", "bf16"]), rng.choice([1, 1, 2, 3])
     h_k, h_v, of_k, of_v = (rng.choice([1, 1, 2]) for _ in range(4))
     h = h_k * of_k * h_v * of_v
-    length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
-    s_q, s_kv = length(), length()
+    s_q, s_kv = length(rng, most), length(rng, most)
     d_qk, d_v = rng.choice([3, 8, 40, 64, 128, 128]), rng.choice([4, 12, 64, 100, 128, 128])
-    text = dict(q=tensor(rng, kind, (b, h, s_q, d_qk), (3,), 16),
-                k=tensor(rng, kind, (b, h_k, d_qk, s_kv), (2,), 16),
-                v=tensor(rng, kind, (b, h_v, s_kv, d_v), (3,), 16),
-                o=tensor(rng, out, (b, h, s_q, d_v), (3,), 4))
+    text = dict(q=strided(rng, kind, (b, h, s_q, d_qk), (3,), 16),
+                k=strided(rng, kind, (b, h_k, d_qk, s_kv), (2,), 16),
+                v=strided(rng, kind, (b, h_v, s_kv, d_v), (3,), 16),
+                o=strided(rng, out, (b, h, s_q, d_v), (3,), 4))
     sums = rng.sample(["stats", "score_max", "score_sum_exp"], rng.randint(0, 3))
     text |= {name: f"{b}x{h}x{s_q}x1:f32" for name in sums}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
+    text |= lengths(rng, b)
+    text |= band(rng)
     text |= dict(empty="nan") if not sums and rng.random() < 0.2 else {}
-    return Problem.parse("sdpa " + " ".join(f"{name}={value}" for name, value in text.items()))
+    return worded("sdpa", text)
 
 
 @pytest.mark.parametrize("seed", range(8))

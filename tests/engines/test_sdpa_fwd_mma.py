@@ -20,8 +20,7 @@ from cydnn.tensor import TensorDesc
 from support.draw import graphs
 from support.check import hopper, matrix
 from support.draw.alone import match
-from support.draw.attention import SCORES
-from test_sdpa_fwd_wgmma import tensor
+from support.draw.attention import SCORES, band, lengths, strided, worded
 
 ENGINE, H200 = BY_INDEX[422], KNOWN["h200"]
 
@@ -34,20 +33,18 @@ def drawn(rng, most=(3, 40, 200)) -> Problem:
     s_q = rng.choice([1, 1, rng.randint(1, most[0]), rng.randint(1, most[1])])
     s_kv = rng.choice([1, rng.randint(1, most[1]), rng.randint(60, most[2]), most[2]])
     d_qk, d_v = rng.choice([8, 40, 64, 72, 128, 160, 256]), rng.choice([8, 64, 64, 104, 128, 256])
-    text = dict(q=tensor(rng, kind, (b, h, s_q, d_qk), (3,)), o=tensor(rng, kind, (b, h, s_q, d_v), (3,)))
+    text = dict(q=strided(rng, kind, (b, h, s_q, d_qk), (3,)), o=strided(rng, kind, (b, h, s_q, d_v), (3,)))
     if rng.random() < 0.5:
         blocks, pages = [rng.choice([1, 2, 3, 16, 64]) for _ in "kv"], [rng.randint(1, 7) for _ in "kv"]
-        text |= dict(k=tensor(rng, kind, (pages[0], h_k, d_qk, blocks[0]), (2,)),
-                     v=tensor(rng, kind, (pages[1], h_v, blocks[1], d_v), (3,)), max_kv=s_kv)
+        text |= dict(k=strided(rng, kind, (pages[0], h_k, d_qk, blocks[0]), (2,)),
+                     v=strided(rng, kind, (pages[1], h_v, blocks[1], d_v), (3,)), max_kv=s_kv)
         text |= {f"table_{n}": f"{b}x1x{-(-s_kv // block) + 1}x1:i32" for n, block in zip("kv", blocks)}
     else:
-        text |= dict(k=tensor(rng, kind, (b, h_k, d_qk, s_kv), (2,)),
-                     v=tensor(rng, kind, (b, h_v, s_kv, d_v), (3,)))
+        text |= dict(k=strided(rng, kind, (b, h_k, d_qk, s_kv), (2,)),
+                     v=strided(rng, kind, (b, h_v, s_kv, d_v), (3,)))
     text |= dict(stats=f"{b}x{h}x{s_q}x1:f32") if rng.random() < 0.7 else {}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.5 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.6 else {}
+    text |= lengths(rng, b)
+    text |= band(rng, 0.5, 0.6)
     score = rng.choice(SCORES) if rng.random() < 0.4 else ""
     size = lambda: "x".join(str(rng.choice([1, n])) for n in (b, h, s_q, s_kv))
     extra = lambda: f"{size()}:{rng.choice(['f32', kind])}"
@@ -57,7 +54,7 @@ def drawn(rng, most=(3, 40, 200)) -> Problem:
     text |= dict(sink=f"1x{h}x1x1:f32") if rng.random() < 0.3 else {}
     text |= dict(drop=rng.choice([0.1, 0.5])) if rng.random() < 0.3 else {}
     text |= dict(empty="nan") if "stats" not in text and rng.random() < 0.2 else {}
-    return Problem.parse("sdpa " + " ".join(f"{name}={value}" for name, value in text.items()))
+    return worded("sdpa", text)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -18,38 +18,26 @@ from cydnn.steps import Memset
 from support.draw import graphs
 from support.check import hopper, matrix
 from support.draw.alone import match
+from support.draw.attention import band, length, lengths, strided, worded
 
 ENGINE, H200 = BY_INDEX[421], KNOWN["h200"]
-
-
-def tensor(rng, kind, dims, order) -> str:
-    """Elements of a head innermost in lines of 16 bytes, the rest in any order, some with gaps; where heads
-    or batches are one, any stride."""
-    step, strides = 1, [0] * 4
-    for axis in (*order, *rng.sample([a for a in range(4) if a not in order], 4 - len(order))):
-        strides[axis] = step
-        step = -(-step * dims[axis] // 8) * 8 + 8 * rng.choice([0, 0, 1])
-    return f"{'x'.join(map(str, dims))}:{kind}@{','.join(map(str, strides))}"
 
 
 def drawn(rng, most=(40, 130, 200)) -> Problem:
     kind, b = rng.choice(["f16", "bf16"]), rng.choice([1, 1, 2, 3])
     h_k, h_v, of_k, of_v = (rng.choice([1, 1, 2]) for _ in range(4))
     h = h_k * of_k * h_v * of_v
-    length = lambda: rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
-    s_q, s_kv = length(), length()
+    s_q, s_kv = length(rng, most), length(rng, most)
     d_qk, d_v = rng.choice([8, 40, 64, 72, 128, 160, 200, 256]), rng.choice([8, 64, 64, 104, 128, 256])
-    text = dict(q=tensor(rng, kind, (b, h, s_q, d_qk), (3,)), k=tensor(rng, kind, (b, h_k, d_qk, s_kv), (2,)),
-                v=tensor(rng, kind, (b, h_v, s_kv, d_v), (3,)), o=tensor(rng, kind, (b, h, s_q, d_v), (3,)))
+    text = dict(q=strided(rng, kind, (b, h, s_q, d_qk), 3), k=strided(rng, kind, (b, h_k, d_qk, s_kv), 2),
+                v=strided(rng, kind, (b, h_v, s_kv, d_v), 3), o=strided(rng, kind, (b, h, s_q, d_v), 3))
     some = rng.random() < 0.7
     text |= dict(stats=f"{b}x{h}x{s_q}x1:f32") if some else {}
-    text |= {name: f"{b}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
-    text |= dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < 0.6 else {}
-    text |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
-    text |= dict(diagonal="bottom_right") if rng.random() < 0.4 else {}
+    text |= lengths(rng, b)
+    text |= band(rng)
     text |= dict(sink=f"1x{h}x1x1:f32") if rng.random() < 0.3 else {}
     text |= dict(empty="nan") if "stats" not in text and rng.random() < 0.2 else {}
-    return Problem.parse("sdpa " + " ".join(f"{name}={value}" for name, value in text.items()))
+    return worded("sdpa", text)
 
 
 @pytest.mark.parametrize("seed", range(8))

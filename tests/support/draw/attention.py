@@ -110,3 +110,38 @@ def sdpa_bwd(op_class, rng):
     dsink = {"dsink": found["sink"]} if found["sink"] else {}
     dsink |= {"peak": stats} if rng.random() < 0.2 else {}
     return Problem(op, {**found, **made, **dbias, **dsink, "stats": stats})
+
+
+# ---- As the tests of one engine draw them, in words of a problem line ----
+
+def strided(rng, kind, dims, inner, unit=8) -> str:
+    """A tensor: the dims ``inner`` innermost in lines of ``unit`` elements, the others in any order, some
+    with gaps."""
+    step, strides, inner = 1, [0] * 4, inner if isinstance(inner, tuple) else (inner,)
+    for axis in (*inner, *rng.sample([a for a in range(4) if a not in inner], 4 - len(inner))):
+        strides[axis] = step
+        step = -(-step * dims[axis] // unit) * unit + unit * rng.choice([0, 0, 1])
+    return f"{'x'.join(map(str, dims))}:{kind}@{','.join(map(str, strides))}"
+
+
+def length(rng, most) -> int:
+    """Of queries or keys: 1, some, or a tile and more."""
+    return rng.choice([1, rng.randint(1, most[0]), rng.randint(60, most[1]), most[2]])
+
+
+def band(rng, right=0.6, bottom=0.4) -> dict:
+    """Which keys a query sees. ``right``, ``bottom``: the share of bounds, and of diagonals that end at the
+    last key."""
+    found = dict(right=rng.choice([0, 0, 3, 100])) if rng.random() < right else {}
+    found |= dict(left=rng.choice([1, 20, 150])) if rng.random() < 0.3 else {}
+    return found | (dict(diagonal="bottom_right") if rng.random() < bottom else {})
+
+
+def lengths(rng, batches) -> dict:
+    """Lengths of the batches, now and then."""
+    return {name: f"{batches}x1x1x1:i32" for name in ("len_q", "len_kv") if rng.random() < 0.3}
+
+
+def worded(op: str, words: dict) -> Problem:
+    """The problem of its words."""
+    return Problem.parse(f"{op} " + " ".join(f"{name}={value}" for name, value in words.items()))
