@@ -11,7 +11,7 @@ from .dropping import DroppingOperations
 from .enums import attention_implementation, data_type, diagonal_alignment, member, scalar_type
 from .errors import cudnnGraphNotSupportedError
 from .scoring import Recorded
-from .tensor import tensor
+from .tensor import FREE, tensor
 
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
 
@@ -112,7 +112,8 @@ class AttentionOperations(DroppingOperations):
         """The caller's own tensors, {operand: (argument, tensor)}, as outputs of the last operation."""
         for operand, (argument, t) in outputs.items():
             if t is not None:
-                self.steps[-1].outputs[operand] = self._mine(name, argument, t)
+                self._adopt(self._mine(name, argument, t))
+                self.steps[-1].outputs[operand] = t
                 self.steps[-1].words[operand] = argument
 
     @contextmanager
@@ -122,6 +123,8 @@ class AttentionOperations(DroppingOperations):
         try:
             yield
         except BaseException:
+            for t in self.tensors[len(tensors):]:
+                t.owner = FREE
             self.tensors, self.steps = tensors, steps
             raise
 

@@ -50,6 +50,7 @@ class DroppingOperations:
                            f"dropout {shown(dropout)}")
         share, *numbers = dropout
         y = self._mine(name, "rng_dump", rng_dump)
+        self._adopt(y)
         if not y.dim and len(q.dim) == len(k.dim) == 4:
             y.set_dim([*q.dim[:3], k.dim[2]])
         made = self.rng(*numbers, probability=1 - real(f"{name}: dropout's probability", share),

@@ -13,7 +13,7 @@ from .datatypes import _library_type, compute_of
 from .enums import convolution_mode, data_type, member, reduction_mode
 from .errors import cudnnGraphNotSupportedError
 from .steps import Step
-from .tensor import tensor
+from .tensor import FREE, tensor
 
 NOT_SET = data_type.NOT_SET
 
@@ -35,6 +35,7 @@ class Operations:
         given = {o: self._mine(name, *pair) for o, pair in inputs.items()}
         numbers = {o: self._mine(name, *pair) for o, pair in dict(scalars).items()}
         compute = compute_of(name, _library_type(compute_data_type))
+        self._adopt(*given.values(), *numbers.values())
         made = {o: self._added(tensor().set_is_virtual(True).set_name(f"{name}::{end}"))
                 for o, end in outputs.items()}
         pairs = {**dict(attributes), **inputs, **dict(scalars)}
@@ -48,8 +49,14 @@ class Operations:
             raise BadParam(f"{method}: name must be a text; got {shown(name)}")
         return name or f"{method}.{len(self.steps)}"
 
+    def _adopt(self, *tensors):
+        """Own those that no graph has."""
+        for t in tensors:
+            if t.owner is FREE:
+                self._added(t)
+
     def _mine(self, name, argument, t) -> tensor:
-        if not isinstance(t, tensor) or t.owner is not self.owner:
+        if not isinstance(t, tensor) or t.owner not in (self.owner, FREE):
             got = "one of another graph" if isinstance(t, tensor) else type(t).__name__
             raise BadParam(f"{name}: {argument} must be a tensor of the graph; got {got}", node=name,
                            operand=argument, attribute=None)

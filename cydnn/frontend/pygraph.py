@@ -33,7 +33,7 @@ from .pointwise import PointwiseOperations
 from .random_numbers import RandomOperations
 from .resampling import ResamplingOperations
 from .stored import Stored
-from .tensor import UNSET, tensor
+from .tensor import FREE, UNSET, tensor
 from .tuning import Tuning
 
 NOT_SET = data_type.NOT_SET
@@ -92,7 +92,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         t = tensor().set_dim(dim).set_stride(stride).set_data_type(data_type).set_is_virtual(is_virtual)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
         t.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
-        return self._added(t if whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
+        return self._free(t if whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
 
     def tensor_like(self, x, name=""):
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
@@ -102,7 +102,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         one element is.
         """
         if isinstance(x, tensor):
-            return self._added(tensor().like(x).set_name(name))
+            return self._free(tensor().like(x).set_name(name))
         found = layout_of(x)
         kind = NOT_SET if found.dtype is None else type_of(found.dtype)
         is_number = found.is_host and (np.prod(found.dims, dtype=int) == 1 or self._facts_kind() == "cuda")
@@ -122,7 +122,15 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         kind, number = scalar_of(value)
         way = member("tensor_scalar", "scalar_type", SCALAR_TYPE, scalar_type)
         t = tensor().set_dim([1]).set_stride([1]).set_data_type(kind).set_is_pass_by_value(True)
-        return self._added(t._set(value=number, is_constant=way is way.COMPILE_TIME_CONST))
+        return self._free(t._set(value=number, is_constant=way is way.COMPILE_TIME_CONST))
+
+    def _free(self, t: tensor) -> tensor:
+        """A tensor of the caller's. One that is made when the graph is built belongs to the first graph that
+        reads it."""
+        if self.is_built:
+            t.owner = FREE
+            return t
+        return self._added(t)
 
     def _added(self, t: tensor) -> tensor:
         if self.is_built:

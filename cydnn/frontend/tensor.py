@@ -14,6 +14,8 @@ FIELDS = ("data_type", "dim", "stride", "uid", "name", "is_virtual", "is_pass_by
           "alignment", "ragged_offset", "ragged_offset_multiplier", "vector_count", "vector_dimension",
           "value", "is_constant")
 
+FREE = object()                                  # the owner of a tensor that the next graph may take
+
 
 class tensor:
     """A tensor of a pygraph. Every setter returns the tensor, so calls chain.
@@ -57,8 +59,8 @@ class tensor:
         return brief(self.name) or (f"uid {self.uid}" if self.uid is not None else "without a name")
 
     def like(self, other: "tensor"):
-        """The fields of another tensor, but uid and name."""
-        return self._set(**{f: getattr(other, f) for f in FIELDS if f not in ("uid", "name")})
+        """The fields of another tensor, set or found, but uid and name."""
+        return self._set(**{f: other._now(f) for f in FIELDS if f not in ("uid", "name")})
 
     # ---- What the package has ----
 

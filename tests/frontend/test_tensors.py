@@ -91,8 +91,32 @@ def test_a_built_graph_does_not_change(g):
         x.set_dim([3, 3])
     with pytest.raises(BadParam, match="must be added before build_operation_graph"):
         g.relu(y)
+
+
+def test_tensors_like_a_result_have_what_was_found(g):
+    y = g.exp(g.tensor([2, 3], [3, 1], T.HALF)).set_output(True).set_data_type(T.FLOAT)
+    assert g.tensor_like(y).get_dim() == []
+    g.validate()
+    like = g.tensor_like(y)
+    assert (like.get_dim(), like.get_stride(), like.get_data_type()) == ([2, 3], [3, 1], T.FLOAT)
+
+
+def test_a_tensor_of_a_built_graph_is_the_next_ones(g):
+    """Programs make the tensors of a backward graph from a forward graph that is built."""
+    g.exp(g.tensor([2, 3], [3, 1])).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    late = g.tensor_like(g.tensor([2, 3], [3, 1], T.FLOAT))
     with pytest.raises(BadParam, match="must be added before build_operation_graph"):
-        g.tensor([1], [1])
+        g.relu(late)
+    other = cudnn.pygraph(handle=g.own_handle, io_data_type=T.FLOAT, compute_data_type=T.FLOAT)
+    y = other.relu(late).set_output(True)
+    other.build([cudnn.heur_mode.A])
+    x, found = np.float32([[-1, 2, 3], [4, -5, 6]]), np.zeros((2, 3), np.float32)
+    other.execute({late: x, y: found}, np.empty(other.get_workspace_size(), np.uint8))
+    np.testing.assert_array_equal(found, np.maximum(x, 0))
+    third = cudnn.pygraph(handle=g.own_handle)
+    with pytest.raises(BadParam, match="must be a tensor of the graph; got one of another graph"):
+        third.relu(late)
 
 
 # ---- Arrays ----
