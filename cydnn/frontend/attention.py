@@ -157,7 +157,8 @@ class AttentionOperations(DroppingOperations):
         return found
 
     def _lengths(self, name, is_padded, seq_len_q, seq_len_kv, score_mod) -> dict:
-        there = self._given(name, len_q=("seq_len_q", seq_len_q), len_kv=("seq_len_kv", seq_len_kv))
+        there = self._given(name, len_q=("seq_len_q", self._of_32_bits(name, "seq_len_q", seq_len_q)),
+                            len_kv=("seq_len_kv", self._of_32_bits(name, "seq_len_kv", seq_len_kv)))
         is_padded = flag(f"{name}: use_padding_mask", is_padded)
         if is_padded and len(there) < 2:
             raise BadParam(f"{name}: seq_len_q and seq_len_kv must be given with use_padding_mask; got "
@@ -166,6 +167,13 @@ class AttentionOperations(DroppingOperations):
             raise BadParam(f"{name}: use_padding_mask must be True where lengths are given; got "
                            f"{' and '.join(argument for argument, _ in there.values())}")
         return there
+
+    def _of_32_bits(self, name, argument, t) -> tensor | None:
+        """Lengths of 64 bits, as torch makes them, rounded to those that attention reads."""
+        if t is None or self._mine(name, argument, t).data_type is not data_type.INT64:
+            return t
+        made = self.identity(t, compute_data_type=data_type.INT32, name=f"{name}::{argument}")
+        return made.set_data_type(data_type.INT32)
 
     def _scale(self, name, attn_scale) -> dict:
         """A number of the graph, or the caller's tensor."""

@@ -81,7 +81,8 @@ class Normalizing:
         inputs = dict(x=("input", input), dy=("grad", grad), scale=("scale", scale))
         kept = dict(mean=("mean", mean), rstd=("inv_variance", inv_variance))
         inputs |= {o: pair for o, pair in kept.items() if pair[1] is not None}
-        outputs = dict(dx="DX", dscale="DSCALE") | (dict(dbias="DBIAS") if has_dbias else {})
+        names = ("DX", "Dscale", "Dbias") if mode == "rms" else ("DX", "DSCALE", "DBIAS")
+        outputs = dict(zip(("dx", "dscale", "dbias") if has_dbias else ("dx", "dscale"), names))
         made = self._record(method, NormBwd, inputs, outputs, compute_data_type, name,
                             attributes=dict(mode=("mode", mode)))
         return [made.get(o) for o in ("dx", "dscale", "dbias")]

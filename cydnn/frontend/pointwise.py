@@ -5,7 +5,7 @@ from inspect import Parameter, Signature
 
 from ..given import real, whole
 from ..ops import Pointwise
-from .enums import data_type
+from .enums import data_type, scalar_type
 
 NOT_SET = data_type.NOT_SET
 
@@ -80,6 +80,17 @@ class PointwiseOperations:
         """The index along ``axis``, in the shape of input."""
         return self._pointwise("gen_index", "gen_index", dict(input=input), compute_data_type, name,
                                axis=axis)
+
+
+    def floor_mod(self, input0, input1, compute_data_type=NOT_SET, name=""):
+        """input0 - floor(input0 / input1) * input1, of the sign of input1, where ``mod`` has that of input0:
+        five pointwise operations, fused where an engine takes them."""
+        name = self._named("floor_mod", name)
+        step = lambda method, *given: getattr(self, method)(*given, compute_data_type, f"{name}::{method}")
+        rest = step("mod", input0, input1)
+        zero = self.tensor_scalar(0.0, scalar_type.COMPILE_TIME_CONST)
+        is_apart = step("cmp_lt", step("mul", rest, input1), zero).set_data_type(data_type.BOOLEAN)
+        return self.binary_select(step("add", rest, input1), rest, is_apart, compute_data_type, name)
 
 
 def _add(method: str, mode: str, arguments: list):

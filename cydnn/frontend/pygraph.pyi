@@ -150,6 +150,9 @@ class pygraph:
         """The tensor of a name."""
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
+    def floor_mod(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
+        """input0 - floor(input0 / input1) * input1, of the sign of input1, where ``mod`` has that of input0:
+        five pointwise operations, fused where an engine takes them."""
     def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise gelu_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def gelu_approx_tanh(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

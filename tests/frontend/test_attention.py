@@ -101,8 +101,10 @@ def test_bias_alibi_and_a_scale_that_is_a_tensor(world):
                        use_causal_mask=True), lambda s: s / 4 + bias + slopes * (COL - ROW), COL <= ROW)
 
 
-def test_lengths(world):
-    q, kv = (np.reshape(np.int32(n), (B, 1, 1, 1)) for n in ((S, 4), (7, 0)))
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_lengths(world, kind):
+    """Of 64 bits too, as torch makes whole numbers."""
+    q, kv = (np.reshape(kind(n), (B, 1, 1, 1)) for n in ((S, 4), (7, 0)))
     call = Called(world, seq_q=q, seq_kv=kv)
     for name, length in (("k", 7), ("v", 7)):
         call.memory[name][0, :, length:] = call.memory[name][1] = np.nan

@@ -89,3 +89,6 @@ def test_what_is_refused(handle):
     with pytest.raises(BadParam, match="epsilon must be a tensor of the graph; got NoneType"):
         g.rmsnorm(TRAINING, x, s)
     assert g.rmsnorm_backward(x, x, s)[2] is None
+    names = lambda made: [t.get_name() for t in made]
+    assert names(g.rmsnorm_backward(x, x, s, has_dbias=True, name="R")) == ["R::DX", "R::Dscale", "R::Dbias"]
+    assert names(g.layernorm_backward(x, x, s, name="L")) == ["L::DX", "L::DSCALE", "L::DBIAS"]

@@ -174,3 +174,18 @@ def test_epsilon_and_momentum(anywhere, by_value):
                                [75, 25, 5, 1]), *(wrong.tensor([1, 3, 1, 1], [3, 1, 1, 1]) for _ in "ab")
         wrong.batchnorm(x, s, b, None, None, wrong.tensor([2], [1]), None)[0].set_output(True)
         wrong.validate()
+
+
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_remainders_of_either_sign(device):
+    """``mod`` has the sign of the dividend, ``floor_mod`` that of the divisor, as Python's %."""
+    a, b = (np.float32([row]) for row in ([-7, 7, -7, 7, 6, 0, -0.5], [3, 3, -3, -3, -3, 2, 2]))
+    g = cudnn.pygraph(handle=device, io_data_type=T.FLOAT, intermediate_data_type=T.FLOAT,
+                      compute_data_type=T.FLOAT)
+    x, y = g.tensor_like(a), g.tensor_like(b)
+    made = [g.mod(x, y).set_output(True), g.floor_mod(x, y, name="r").set_output(True)]
+    x, y = (t.set_is_pass_by_value(False) for t in (x, y))
+    g.build([cudnn.heur_mode.A])
+    found = [np.zeros_like(a) for _ in made]
+    g.execute({x: a, y: b, **dict(zip(made, found))}, np.empty(max(g.get_workspace_size(), 1), np.uint8))
+    np.testing.assert_array_equal(found, [np.fmod(a, b), np.mod(a, b)])
