@@ -13,10 +13,25 @@ class Normalizing:
     """Methods that add one normalization each. The dims of ``scale`` that are not 1 are those of a row."""
 
     def layernorm(self, norm_forward_phase, input, scale, bias=None, epsilon=None, compute_data_type=NOT_SET,
-                  name=""):
-        """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE."""
-        return self._norm("layer", "layernorm", norm_forward_phase, input, scale, bias, epsilon,
-                          compute_data_type, name)
+                  name="", pre_calculated_mean=None, pre_calculated_invvar=None):
+        """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE, which may be given them:
+        ``epsilon`` is in them then, and pointwise operations make Y."""
+        if pre_calculated_mean is None and pre_calculated_invvar is None:
+            return self._norm("layer", "layernorm", norm_forward_phase, input, scale, bias, epsilon,
+                              compute_data_type, name)
+        name = self._named("layernorm", name)
+        self._is_inference(name, norm_forward_phase)
+        given = dict(input=input, pre_calculated_mean=pre_calculated_mean,
+                     pre_calculated_invvar=pre_calculated_invvar, scale=scale)
+        given |= {} if bias is None else dict(bias=bias)
+        input, mean, rstd, scale, *rest = [self._mine(name, *pair) for pair in given.items()]
+        y = self._normalized(name, compute_data_type, input, mean, rstd, scale, *(rest or [None]))
+        return [y, None, None]
+
+    def _is_inference(self, name, phase):
+        if member(name, "norm_forward_phase", norm_forward_phase, phase) is not norm_forward_phase.INFERENCE:
+            raise BadParam(f"{name}: norm_forward_phase must be INFERENCE where pre_calculated_mean and "
+                           f"pre_calculated_invvar are given; got {phase.name}")
 
     def layernorm_backward(self, grad, input, scale, mean=None, inv_variance=None, compute_data_type=NOT_SET,
                            name=""):

@@ -157,10 +157,15 @@ class Operations:
         given = dict(input=input, mean=mean, inv_variance=inv_variance, scale=scale, bias=bias)
         for argument, one in given.items():      # before the first of them is written down
             self._mine(name, argument, one)
+        return self._normalized(name, compute_data_type, **given)
+
+    def _normalized(self, name, compute_data_type, input, mean, inv_variance, scale, bias) -> tensor:
+        """By statistics that are there."""
         t = self.sub(input, mean, compute_data_type, f"{name}::CENTERED")
         t = self.mul(t, inv_variance, compute_data_type, f"{name}::NORMALIZED")
-        t = self.mul(t, scale, compute_data_type, f"{name}::SCALED")
-        return self.add(t, bias, compute_data_type, name).set_name(f"{name}::Y")
+        t = self.mul(t, scale, compute_data_type, f"{name}::SCALED" if bias is not None else name)
+        t = t if bias is None else self.add(t, bias, compute_data_type, name)
+        return t.set_name(f"{name}::Y")
 
     def batchnorm_backward(self, grad, input, scale, mean, inv_variance, peer_stats=(),
                            compute_data_type=NOT_SET,

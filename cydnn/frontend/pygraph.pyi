@@ -199,8 +199,9 @@ class pygraph:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
     def key(self) -> Any:
         """A number that says what the graph is, the same in every process; names take no part in it."""
-    def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
-        """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE."""
+    def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ..., pre_calculated_mean: Any = ..., pre_calculated_invvar: Any = ...) -> Any:
+        """[Y, mean, inv_variance]; both statistics are None for phase INFERENCE, which may be given them:
+        ``epsilon`` is in them then, and pointwise operations make Y."""
     def layernorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
     def leaky_relu(self, input: Any, negative_slope: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:

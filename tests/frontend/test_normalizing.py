@@ -81,6 +81,21 @@ def test_backward(handle, method):
     np.testing.assert_allclose(found, slope, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_layer_norm_by_statistics_that_are_there(handle, has_bias):
+    x, scale, bias = drawn(5, *[KINDS["layernorm"][i] for i in (0, 1, 1)])
+    mean, rstd = (np.float32(f(x).reshape(6, 1, 1, 1)) for f in (lambda v: v.mean((1, 2, 3)),
+                                                                 lambda v: 1 / v.std((1, 2, 3))))
+    g, y = floats(handle=handle), np.zeros_like(x)
+    given = [g.tensor_like(a).set_is_pass_by_value(False) for a in (x, scale, bias, mean, rstd)]
+    made, *none = g.layernorm(INFERENCE, *given[:2], given[2] if has_bias else None,
+                              pre_calculated_mean=given[3], pre_calculated_invvar=given[4], name="N")
+    assert none == [None, None] and made.get_name() == "N::Y"
+    pack = dict(zip(given, (x, scale, bias, mean, rstd)))
+    run(g, {t: a for t, a in pack.items() if has_bias or a is not bias} | {made: y})
+    np.testing.assert_allclose(y, (x - mean) * rstd * scale + has_bias * bias, rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_refused(handle):
     g = floats(handle=handle)
     x, s, e = g.tensor([4, 8], [8, 1]), g.tensor([1, 8], [8, 1]), g.tensor([1, 1], [1, 1])
@@ -88,6 +103,10 @@ def test_what_is_refused(handle):
         g.layernorm(cudnn.norm_forward_phase.NOT_SET, x, s, None, e)
     with pytest.raises(BadParam, match="epsilon must be a tensor of the graph; got NoneType"):
         g.rmsnorm(TRAINING, x, s)
+    with pytest.raises(BadParam, match="norm_forward_phase must be INFERENCE where pre_calculated_mean and "):
+        g.layernorm(TRAINING, x, s, None, e, pre_calculated_mean=e, pre_calculated_invvar=e)
+    with pytest.raises(BadParam, match="pre_calculated_invvar must be a tensor of the graph; got NoneType"):
+        g.layernorm(INFERENCE, x, s, None, e, pre_calculated_mean=e)
     assert g.rmsnorm_backward(x, x, s)[2] is None
     names = lambda made: [t.get_name() for t in made]
     assert names(g.rmsnorm_backward(x, x, s, has_dbias=True, name="R")) == ["R::DX", "R::Dscale", "R::Dbias"]
