@@ -82,7 +82,7 @@ for _table, _make in ((ONE, _of_one), (TWO, _of_two), (COMPARED, _of_two), (SUMS
 @function
 def gelu(t, input: Array, approximate: str = "none"):
     """x times the normal distribution's share below x; ``approximate`` "tanh": by a tanh."""
-    if approximate not in ("none", "tanh"):
+    if not isinstance(approximate, str) or approximate not in ("none", "tanh"):
         raise BadParam(f'gelu: approximate must be "none" or "tanh"; got {shown(approximate)}')
     return t.point("gelu_fwd" if approximate == "none" else "gelu_approx_tanh_fwd",
                    t.in_front(input, 1)).shaped(input.dims)
