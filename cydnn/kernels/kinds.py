@@ -2,7 +2,7 @@
 patched in at execute.
 
     find("const f16*")           a pointer
-    find("Array<FastDiv, 3>")    three neighbours of one kind
+    find("Array<FastDiv, 3>")    three neighbours of one kind, which may be pointers
     find("Number<float>")        a number, or the address of one in memory of the device
 
 Read by the build tool (where a parameter lies), the packer (what its bytes are), the tape and the PTX
@@ -116,6 +116,7 @@ class ParameterKind(NamedTuple):
     pack: Callable[[Any], bytes] | None
     patch: str = ""
     address: int | None = None
+    pointers: bool = False                       # neighbours that are addresses of tensors
 
 
 POINTER = ParameterKind("*", 8, 8, _address, "pointer", 0)
@@ -132,7 +133,7 @@ ROWS = (
     ParameterKind("CUtensorMap", 128, 128, None, "map"),
 )
 BY_NAME = {name: kind for kind in ROWS for name in kind.name.split()}
-_ARRAY = re.compile(r"Array<(\w+), ?(\d+)>")
+_ARRAY = re.compile(r"Array<(\w+\*?), ?(\d+)>")
 _NUMBER = re.compile(r"Number<(\w+)>")           # lib/number.cuh: {value, address}; a null one is none
 NUMBER_BYTES, NUMBER_ADDRESS = 16, 8
 
@@ -142,10 +143,12 @@ def find(text: str) -> ParameterKind:
     if text.endswith("*"):
         return POINTER
     found = _ARRAY.fullmatch(text)
-    element = BY_NAME.get(found[1]) if found else None
+    is_pointer = bool(found) and found[1].endswith("*")
+    element = POINTER if is_pointer else BY_NAME.get(found[1]) if found else None
     if element is not None and element.pack is not None and int(found[2]) > 0:
         count = int(found[2])
-        return ParameterKind(text, element.bytes * count, element.align, _array(element, count))
+        return ParameterKind(text, element.bytes * count, element.align, _array(element, count),
+                             pointers=is_pointer)
     found = _NUMBER.fullmatch(text)
     element = BY_NAME.get(found[1]) if found else None
     if element is not None and element.patch in NUMBERS:

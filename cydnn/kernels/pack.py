@@ -49,6 +49,10 @@ class Packer:
         if hasattr(value, "uid") and hasattr(value, "addend") and self.kind.address is not None:
             later["pointers"].append((self.offset + self.kind.address, value))
             return 1 if self.kind.patch == "pointer" else None           # what lies there no expression sees
+        if self.kind.pointers and hasattr(value, "__len__"):
+            later["pointers"] += [(self.offset + 8 * i, one) for i, one in enumerate(value)
+                                  if hasattr(one, "addend")]
+            value = [None if hasattr(one, "addend") else one for one in value]
         if self.kind.patch == "map":
             return self._map(value, later)
         if hasattr(value, "default") and hasattr(value, "key"):
