@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from .device.facts import DeviceFacts
 from .given import instance, reason, shown
-from .graph import FromTensor, Graph, source_of
+from .graph import FromTensor, Graph, every, source_of
 from .graph.text import from_rows, problems, rows
 from .heuristics import ANYTHING, Choice, Wish, best, parse, tuned
 from .locks import once
@@ -40,8 +40,12 @@ class Layout:
         self.slots = [graph.tensors[u] for u in graph.slots]
         self._slot_of = {u: i for i, u in enumerate(graph.slots)}
         self.written = {self._slot_of[u] for n in graph.nodes for u in n.writes if u in self._slot_of}
+        shared = [(self._slot_of[u], i == n.op.rank) for n in graph.nodes
+                  for o in n.op.shared & n.operands.keys() for i, u in enumerate(every(n.operands[o]))]
+        self.written |= {slot for slot, _ in shared}
         self.optional = {i for i, d in enumerate(self.slots) if d.count == 0}
-        self.operands = of_slots(self.slots, self.written, self.optional)
+        self.operands = of_slots(self.slots, self.written, self.optional, {slot for slot, _ in shared},
+                                 {slot for slot, is_own in shared if not is_own})
         self.scalars, self._scalar_of = _numbers(self.graph)
         self._offsets, self.workspace_bytes = choice.areas
         self.inplace = sorted((self._slot_of[out], self._slot_of[read]) for out, read in choice.inplace)

@@ -14,7 +14,9 @@ class Operand(NamedTuple):
     ``desc``: what an array must look like that says its type, shape and strides; None: anything.
     ``is_opaque``: its elements have an order of their own, so that a shape says nothing.
     ``is_ragged``: its offsets say how far it reaches, not a plan: ``bytes`` is 0, an array of any shape
-    fits, and what it overlaps is not looked at."""
+    fits, and what it overlaps is not looked at.
+    ``is_shared``: other devices write there too; ``is_remote``: it may be memory of one of those, to which
+    this one has peer access."""
     name: str
     bytes: int
     alignment: int = 1
@@ -23,14 +25,17 @@ class Operand(NamedTuple):
     desc: TensorDesc | None = None
     is_opaque: bool = False
     is_ragged: bool = False
+    is_shared: bool = False
+    is_remote: bool = False
 
 
-def of_slots(slots, written=(), optional=()) -> tuple:
-    """The operands of a plan whose slots are these Tensors; ``written``, ``optional``: numbers of slots."""
+def of_slots(slots, written=(), optional=(), shared=(), remote=()) -> tuple:
+    """The operands of a plan whose slots are these Tensors; ``written`` and the others: numbers of slots."""
     ragged = [t.ragged is not None for t in slots]
     return tuple([Operand(t.label, 0 if ragged[i] else t.bytes,
                           max(t.alignment, t.desc.dtype.bytes_of(1)), i in written, i in optional, t.desc,
-                          t.reordering != "none", ragged[i]) for i, t in enumerate(slots)])
+                          t.reordering != "none", ragged[i], i in shared, i in remote)
+                  for i, t in enumerate(slots)])
 
 
 def shape_of(desc: TensorDesc) -> tuple:

@@ -8,7 +8,7 @@ from cydnn.core.atomics cimport advance, read_flag, read_number, write_label, wr
 
 cdef enum:                                    # what `Context.inspect` and `Tape.validate` find
     FINE, IS_UNKNOWN, IS_PAGEABLE, IS_ELSEWHERE, IS_NULL, IS_MISALIGNED, IS_OVERLAPPING, IS_SMALL
-    IS_OVER_WORKSPACE
+    IS_OVER_WORKSPACE, IS_UNREACHED, IS_BEYOND_REACH
 
 
 @cython.final
@@ -23,6 +23,7 @@ cdef class Context:
     cdef const char *ring[16]                 # names of the last launches
     cdef uint64_t serials[16]                 # of the tapes that launched them
     cdef unsigned int launches
+    cdef uint64_t peers                       # a bit for each device to whose memory peer access is on
     cdef object tapes                         # serial -> Tape, while it lives
     cdef dict modules                         # sha256 of an image's text -> module handle (int)
     cdef dict loading                         # sha256 of an image's text -> the lock of who loads it
@@ -33,7 +34,7 @@ cdef class Context:
     cdef int fail(self, int status, const char *call, const char *what, str how=*) except -1 with gil
     cdef int refuse_lost(self) except -1 with gil
     cdef str last_launches(self)
-    cdef int inspect(self, void *ptr, int *status) noexcept nogil
+    cdef int inspect(self, void *ptr, int *status, bint is_remote=*) noexcept nogil
     cdef void forget_addresses(self) noexcept nogil
     cdef void *load_module(self, bytes text) except NULL
 

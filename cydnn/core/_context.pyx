@@ -115,8 +115,10 @@ cdef class Context:
             found.append(", ".join([name for name, _ in launches]) + (f" of {problem}" if problem else ""))
         return "; ".join(found)
 
-    cdef int inspect(self, void *ptr, int *status) noexcept nogil:
-        """FINE, or the rule that an address breaks. One that is fine ``is_known`` from then on."""
+    cdef int inspect(self, void *ptr, int *status, bint is_remote=False) noexcept nogil:
+        """FINE, or the rule that an address breaks. One that is fine ``is_known`` from then on.
+        ``is_remote``: it may be memory of a device that ``_peers.reach`` has made accessible (IS_UNREACHED:
+        not yet; ``status`` is its number then), and is asked for anew each time."""
         cdef int names[3]
         cdef void *into[3]
         cdef uint64_t *pair
@@ -131,7 +133,9 @@ cdef class Context:
             return IS_PAGEABLE
         if (<uint32_t>values[0] == MEMORY_DEVICE and not <uint8_t>values[1]
                 and <int32_t>values[2] != self.ordinal):
-            return IS_ELSEWHERE
+            status[0] = <int32_t>values[2]
+            return (IS_ELSEWHERE if not is_remote
+                    else FINE if read_number(&self.peers) >> (status[0] & 63) & 1 else IS_UNREACHED)
         pair = &self.seen[(<uint64_t>ptr * <uint64_t>0x9E3779B97F4A7C15) >> 56 << 1]
         write_number(&pair[1], read_number(&pair[0]))
         write_number(&pair[0], <uint64_t>ptr)

@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-from cydnn.core._context cimport Function
+from cydnn.core._context cimport Context, Function
 from cydnn.core._driver cimport cu
 from cydnn.core._numbers cimport Rule, number_t
 from cydnn.core.atomics cimport read_flag
@@ -65,6 +65,8 @@ cdef str attributes_of(Step *step)
 cdef int launch(Step *step, void *stream, char *data, void **extra) noexcept nogil
 cdef int set_bytes(Step *step, void **pointers, void *workspace, void *stream) noexcept nogil
 cdef void log_launch(Step *step) noexcept with gil
+cdef int fail_step(Context context, Step *step, str problem, int number, int count, int status,
+                   const char *call) except -1 with gil
 cdef bint is_logging, is_stepwise
 
 

@@ -9,7 +9,7 @@ from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from cydnn.core._address cimport stream_into
-from cydnn.core._context cimport Function, enter, leave
+from cydnn.core._context cimport Context, Function, enter, leave
 from cydnn.core._driver cimport cu, driver, need
 from cydnn.core.atomics cimport write_flag
 from cydnn.core.cuda cimport LaunchConfig, address_t
@@ -195,3 +195,15 @@ def raw_launch_loop(Function function not None, grid, block, bytes data not None
     if status:
         function.context.fail(status, "cuLaunchKernel", function.label)
     return ((end.tv_sec - start.tv_sec) * 1e9 + (end.tv_nsec - start.tv_nsec)) / max(iterations, 1)
+
+
+cdef int fail_step(Context context, Step *step, str problem, int number, int count, int status,
+                   const char *call) except -1 with gil:
+    """Raise for the driver's status of a step: which one of how many, and of what."""
+    how = attributes_of(step)
+    text = (f" with {how}" if how else "") + (f" of {problem}" if problem else "")
+    if step.function == NULL:
+        text = f"; memset{text}"
+    if is_stepwise:
+        text += f", step {number} of {count}, each waited for"
+    return context.fail(status, call, step.label, text)

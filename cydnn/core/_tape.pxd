@@ -18,6 +18,7 @@ cdef struct Slot:
     size_t mask                               # alignment - 1
     bint is_written
     bint is_optional
+    bint is_remote
 
 cdef struct Pair:                             # a written slot and another slot: their bytes must not overlap
     int written

@@ -9,15 +9,16 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from cydnn.core._address cimport Said, size_of, stream_into
-from cydnn.core._context cimport (FINE, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL, IS_OVERLAPPING,
-                                  IS_OVER_WORKSPACE, IS_PAGEABLE, IS_SMALL, IS_UNKNOWN, Context, Function,
-                                  enter, is_known, leave, note_launch)
+from cydnn.core._context cimport (FINE, IS_BEYOND_REACH, IS_ELSEWHERE, IS_MISALIGNED, IS_NULL,
+                                  IS_OVERLAPPING, IS_OVER_WORKSPACE, IS_PAGEABLE, IS_SMALL, IS_UNKNOWN,
+                                  IS_UNREACHED, Context, Function, enter, is_known, leave, note_launch)
 from cydnn.core._driver cimport cu, driver, need
 from cydnn.core._numbers cimport Numbers, number_t
 from cydnn.core._operands cimport Operands, scratch_into
+from cydnn.core._peers cimport reach
 from cydnn.core._step cimport (PATCH_F32, PATCH_F64, PATCH_I32, PATCH_I64, PATCH_MAP, PATCH_POINTER, Patch,
-                               Step, attributes_into, attributes_of, clear, data_into, is_stepwise, run,
-                               set_into, shape_into)
+                               Step, attributes_into, clear, data_into, fail_step, is_stepwise, run, set_into,
+                               shape_into)
 from cydnn.core.atomics cimport advance_number, read_flag, write_flag
 
 from cydnn.given import several
@@ -71,7 +72,8 @@ cdef class Tape:
             if slot.alignment < 1 or slot.alignment & (slot.alignment - 1):
                 raise BadParam(f"{slot.name}: alignment must be a power of two; got {slot.alignment}")
             self.slots[i] = Slot(bytes=slot.bytes or slot.is_ragged, mask=slot.alignment - 1,
-                                 is_written=slot.is_written, is_optional=slot.is_optional)
+                                 is_written=slot.is_written, is_optional=slot.is_optional,
+                                 is_remote=slot.is_remote)
         for i, j in ((i, j) for i in range(len(slots)) if slots[i][3] for j in range(len(slots))):
             if i != j and slots[i][1] and slots[j][1] and (i < j or not slots[j][3]):
                 period, run, other_run = periods.get((i, j), (0, 0, 0))
@@ -271,7 +273,7 @@ cdef class Tape:
             elif self.slots[i].bytes:
                 if is_known(self.context, pointers[i]):
                     continue
-                rule = self.context.inspect(pointers[i], other)
+                rule = self.context.inspect(pointers[i], other, self.slots[i].is_remote)
                 if rule:
                     return rule
         for i in range(self.pair_count):
@@ -324,6 +326,9 @@ cdef class Tape:
         if rule == IS_PAGEABLE:
             raise BadParam(f"{name}: must be memory that {device} can reach; got pageable host memory at "
                            f'{value:#x}: copy it to the device first, or use device="numpy"')
+        if rule == IS_BEYOND_REACH:
+            raise NotSupported(f"{name}: must be memory of {device}, or of a device that it has peer access "
+                               f"to; got memory of one that it has none to, at {value:#x}")
         if rule == IS_ELSEWHERE:
             raise BadParam(f"{name}: must be memory of {device}; got memory of another device at {value:#x}")
         if rule == IS_OVER_WORKSPACE:
@@ -361,7 +366,8 @@ cdef int execute_c(Tape tape, void **pointers, number_t *scalars, void *workspac
         if status:
             break
     leave(pushed)
-    return fail_step(tape, i, status, call) if status else 0
+    return fail_step(tape.context, &tape.steps[i], tape.problem, i + 1, tape.step_count, status,
+                     call) if status else 0
 
 
 cdef int admit(Tape tape, void **pointers, void *workspace, size_t workspace_bytes,
@@ -369,6 +375,9 @@ cdef int admit(Tape tape, void **pointers, void *workspace, size_t workspace_byt
     """Refuse what ``validate`` finds; then the context is as it was before."""
     cdef int slot, other
     cdef int rule = tape.validate(pointers, workspace, workspace_bytes, &slot, &other)
+    while rule == IS_UNREACHED:
+        rule = (reach(tape.context, other, pushed)
+                or tape.validate(pointers, workspace, workspace_bytes, &slot, &other))
     if rule:
         leave(pushed)
         return tape.refuse(rule, slot, other, pointers, workspace, workspace_bytes)
@@ -387,14 +396,3 @@ cdef int wait_before(Tape tape, void *stream, bint pushed) except -1 nogil:
 cdef int fail_before(Tape tape, int status) except -1 with gil:
     return tape.context.fail(status, "cuStreamSynchronize", NULL,
                              f"; before the first step of {tape!r}, so by other work on its stream")
-
-
-cdef int fail_step(Tape tape, int number, int status, const char *call) except -1 with gil:
-    cdef Step *step = &tape.steps[number]
-    how = attributes_of(step)
-    text = (f" with {how}" if how else "") + (f" of {tape.problem}" if tape.problem else "")
-    if step.function == NULL:
-        text = f"; memset{text}"
-    if is_stepwise:
-        text += f", step {number + 1} of {tape.step_count}, each waited for"
-    return tape.context.fail(status, call, step.label, text)

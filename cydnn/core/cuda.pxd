@@ -71,6 +71,8 @@ ctypedef int (*fn_copy)(address_t dst, address_t src, size_t bytes, void *stream
 ctypedef int (*fn_memset)(address_t dst, unsigned char value, size_t count, void *stream) noexcept nogil
 ctypedef int (*fn_pointer_attributes)(unsigned int count, int *attributes, void **values,
                                       address_t ptr) noexcept nogil
+ctypedef int (*fn_can_access)(int *is_possible, int device, int peer) noexcept nogil
+ctypedef int (*fn_peer_access)(void *context, unsigned int flags) noexcept nogil
 ctypedef int (*fn_stream_create)(void **stream, unsigned int flags, int priority) noexcept nogil
 ctypedef int (*fn_stream_wait)(void *stream, void *event, unsigned int flags) noexcept nogil
 ctypedef int (*fn_event_create)(void **event, unsigned int flags) noexcept nogil
@@ -131,6 +133,8 @@ cdef struct Driver:
     fn_copy MemcpyDtoDAsync
     fn_memset MemsetD8Async
     fn_pointer_attributes PointerGetAttributes
+    fn_can_access DeviceCanAccessPeer
+    fn_peer_access CtxEnablePeerAccess
     fn_stream_create StreamCreateWithPriority
     fn_handle StreamDestroy
     fn_handle StreamSynchronize

@@ -44,6 +44,8 @@ SYMBOLS = tuple(Symbol(*row) for row in (
     ("cuMemcpyDtoDAsync", 7000, "copies on a device"),
     ("cuMemsetD8Async", 7000, "memsets"),
     ("cuPointerGetAttributes", 7000),
+    ("cuDeviceCanAccessPeer", 4000, "memory of several devices"),
+    ("cuCtxEnablePeerAccess", 4000, "memory of several devices"),
     ("cuStreamCreateWithPriority", 5050, "streams"),
     ("cuStreamDestroy", 4000, "giving a stream back"),
     ("cuStreamSynchronize", 7000),

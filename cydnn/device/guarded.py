@@ -2,7 +2,8 @@
 
     sync      each launch is waited for, so that an error names the very launch
     redzone   a plan works on copies with 64 KiB of 0xFF around each operand and the workspace: what is
-              written there is said, and what is read there is NaN
+              written there is said, and what is read there is NaN. Memory that other devices write, too, is
+              used as it is
     init      memory of ours, and every workspace, holds 0xFF when it is first read: NaN
     nan       an output with a NaN is said, where no input has one
 
@@ -62,7 +63,8 @@ class Guarded:
         size = self.tape.workspace_bytes
         if size:
             areas.append(self._area("workspace", 0, size, stream))
-        given = tuple([_moved(areas, place, row.bytes) for place, row in zip(places, self.operands.rows)])
+        given = tuple([place if row.is_shared else _moved(areas, place, row.bytes)
+                       for place, row in zip(places, self.operands.rows)])
         before = self._nans(given, stream) if "nan" in self.words else {}
         self.tape.execute(given, scalars, areas[-1].at if size else None, size, stream)
         self.device.synchronize(stream)
@@ -71,7 +73,7 @@ class Guarded:
         if "nan" in self.words:
             self._look_for_nans(before, self._nans(given, stream))
         for row, place, at in zip(self.operands.rows, places, given):
-            if row.is_written and at:
+            if row.is_written and at and not row.is_shared:
                 self.device.context.copy(place, at, row.bytes, stream)
         self.device.synchronize(stream)
 
@@ -81,7 +83,7 @@ class Guarded:
         """[(names, start, bytes)] of the operands; those that share bytes are one."""
         found: list = []
         rows = [(at, at + row.bytes, row.name) for at, row in zip(places, self.operands.rows)
-                if at and row.bytes]
+                if at and row.bytes and not row.is_shared]
         for start, end, name in sorted(rows):
             if found and start < found[-1][1]:
                 found[-1] = found[-1][0], max(end, found[-1][1]), f"{found[-1][2]}, {name}"

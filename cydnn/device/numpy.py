@@ -320,7 +320,8 @@ class NumpyExecutable:
             get = lambda d, source, *offsets: (
                 _given(d, values[source.key]) if isinstance(source, Scalar)
                 else np.broadcast_to(np.nan, d.dims) if not is_read
-                else ragged(d, source, *offsets).read() if offsets else read(d, at(source)))
+                else ragged(d, source, *offsets).read() if offsets
+                else view(d, at(source)) if name in op.shared else read(d, at(source)))
             arrays[name] = get(*given) if name not in op.variadic else tuple([get(*one) for one in given])
         results = op.evaluate(arrays, scalars)
         results = {name: written[name][0].dtype.settle(value) if name in written and value is not None

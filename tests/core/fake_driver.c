@@ -290,6 +290,15 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **values, unsig
                           : found.base ? found.device : -2;
     return OK;
 }
+int cuDeviceCanAccessPeer(int *out, int device, int peer) {
+    ENTER;
+    *out = device != peer && !getenv("CYDNN_FAKE_ALONE");
+    return OK;
+}
+int cuCtxEnablePeerAccess(void *context, unsigned flags) {
+    (void)flags; ENTER;
+    return !CURRENT || context == CURRENT ? INVALID_CONTEXT : OK;
+}
 int cuStreamCreateWithPriority(void **out, unsigned flags, int priority) {
     (void)flags, (void)priority; ENTER;
     *out = malloc(16), add(&live_streams, 1);
@@ -331,6 +340,7 @@ static const struct { const char *name; void *address; } table[] = {
     ROW(cuMemGetInfo, cuMemGetInfo_v2), ROW(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2),
     ROW(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2), ROW(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2),
     ROW(cuMemsetD8Async, cuMemsetD8Async), ROW(cuPointerGetAttributes, cuPointerGetAttributes),
+    ROW(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer), ROW(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess),
     ROW(cuStreamCreateWithPriority, cuStreamCreateWithPriority), ROW(cuStreamDestroy, cuStreamDestroy_v2),
     ROW(cuStreamSynchronize, cuStreamSynchronize), ROW(cuStreamWaitEvent, cuStreamWaitEvent),
     ROW(cuEventCreate, cuEventCreate), ROW(cuEventDestroy, cuEventDestroy_v2),

@@ -17,6 +17,7 @@ from cuda.bindings import driver as bindings
 from cydnn import _core
 from cydnn.core._context import STICKY
 from cydnn.core._driver import ERRORS
+from cydnn.operand import Operand
 from cydnn.status import BadParam, CydnnError, ExecutionFailed, NotSupported
 from cydnn.core.symbols import SYMBOLS
 from support.guard.leaks import HELD, malloced
@@ -41,6 +42,9 @@ class World:
         self.stream, self.event = _core.Stream(self.context), _core.Event(self.context)
         self.host = np.arange(64, dtype=np.uint8)
         self.plain, self.mapped = self.tape(), self.tape(map=True)
+        self.there = _core.Buffer(_core.Context(1), 64)
+        self.remote = _core.Tape(self.context, [Operand("far", 64, is_remote=True)])
+        self.remote.memset(0, 0, 64, 0)
 
     def tape(self, map=False):
         """A memset, and a launch; of the second kind with attributes and a tensor map."""
@@ -163,6 +167,13 @@ def a_plan(w):
 @scenario("_step.fill TensorMapReplaceAddress", "_step.launch LaunchKernelEx")
 def a_plan_with_maps(w):
     return [w.mapped.execute((w.a, w.b)) for _ in range(3)]
+
+
+@scenario("_peers.reach DeviceGet", "_peers.reach DeviceCanAccessPeer", "_peers.reach DevicePrimaryCtxRetain",
+          "_peers.reach CtxEnablePeerAccess", "_peers.reach DevicePrimaryCtxRelease",
+          DevicePrimaryCtxRelease="contexts")
+def memory_of_a_peer(w):
+    return [w.remote.execute((w.there,)) for _ in range(3)]
 
 
 @scenario("_nodes.count_of GraphGetNodes", "_nodes.find_all GraphGetRootNodes",

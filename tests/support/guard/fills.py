@@ -65,6 +65,8 @@ class Twice:
 
     def execute(self, pointers, scalars=None, workspace=None, workspace_bytes=0, stream=None):
         self.tape.check(pointers, workspace, workspace_bytes)
+        if any(row.is_shared for row in self.tape.operands.rows):
+            return self.tape.execute(pointers, scalars, workspace, workspace_bytes, stream)
         rows = [(row, _core.memory_of(x).address) for row, x in zip(self.tape.operands.rows, pointers)]
         outputs = [(at, row.bytes) for row, at in rows if row.is_written and row.bytes and at]
         look = lambda: [self.device.copy_out(at, np.empty(size, np.uint8), stream) for at, size in outputs]
@@ -92,7 +94,8 @@ def _twice(self, pointers, scalars=None, workspace=0, workspace_bytes=0, stream=
     memories, space = self._given(pointers, workspace, workspace_bytes)
     given = tuple(zip(self.operands.rows, memories))
     sizes = [m.bytes if row.is_ragged else row.bytes for row, m in given]
-    if None in sizes:                            # an address of a ragged tensor, of unknown extent
+    # a ragged tensor's address, of unknown extent; memory that others write between two calls
+    if None in sizes or any(row.is_shared for row, _ in given):
         return plain(self, pointers, scalars, workspace, workspace_bytes, stream)
     rows = [(row._replace(bytes=size), m.address) for (row, m), size in zip(given, sizes)]
     results = [_between_zones(self, rows, numbers, space.address, fill) for fill in FILLS]

@@ -1,0 +1,1 @@
+"""Memory of other devices."""
