@@ -82,6 +82,7 @@ from .norm.batch_norm_training_strided import BatchNormTrainingStrided
 from .norm.gen_stats_any import GenStatsAny
 from .norm.norm_instance import NormBwdInstance, NormFwdInstance
 from .norm.norm_rows import NormBwdRows, NormFwdRows
+from .norm.peer_reduction import PeerReductionMail
 from .paged_cache_load.any import PagedCacheLoadAny
 from .pointwise.pointwise import PointwiseAny, PointwiseVector
 from .pool.max_plane import PoolingBwdMaxPlane
@@ -147,6 +148,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     BatchNormInferenceColumns,
     BatchNormInferenceRows, BatchNormInferenceStrided, BatchNormBwdColumns, BatchNormBwdGrid,
     BatchNormBwdResident, BatchNormBwdRing, BatchNormBwdRows, BatchNormBwdStrided, BatchNormBwdAny,
+    PeerReductionMail,
     # pointwise: 270 to 279
     PointwiseVector, PointwiseAny,
     # reduction: 280 to 289

@@ -116,7 +116,7 @@ def cast(graph: Graph, number: int) -> Graph | None:
     which rounds once."""
     node, fresh = graph.nodes[number], _fresh(graph)
     math, tensors = BY_NAME[node.op.math], {**graph.tensors}
-    if isinstance(node.op, Pointwise) or node.op.variadic:
+    if isinstance(node.op, Pointwise) or node.op.variadic & node.operands.keys():
         return None
     swapped, casts, scalars, to_cast = {}, [], dict(node.scalars), _cast(graph, node)
     for operand, uid in node.operands.items():

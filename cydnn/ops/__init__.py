@@ -15,6 +15,7 @@ from .moves import Concatenate, Reshape, Slice, Transpose
 from .norm import NormBwd, NormFwd
 from .op import Gradient, Op
 from .paged_cache_load import PagedCacheLoad
+from .peer_reduction import PeerReduction
 from .pointwise import Pointwise
 from .pooling import PoolingBwd, PoolingFwd
 from .problem import Problem
@@ -35,5 +36,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
        Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad,
-       MatmulSized, Signal)
+       MatmulSized, Signal, PeerReduction)
 BY_NAME = {op.name: op for op in OPS}

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..tensor import TensorDesc
-from .attribute import choice
+from .attribute import choice, integer
+from .gen_stats import GenStats
 from .made import Made
 from .op import SQUARES, Op
+from .peer_reduction import PeerReduction, met, peer_rules
 
 MODES = ("spatial", "per_activation")
 
@@ -47,7 +50,8 @@ class BatchNorm(Op):
 
     def free_dims(self, words, options):
         parameters, image = self.parameter_dims(words[0]), ("x", "y", "dy", "dx")
-        names = [o for o in self.operands() if "dy" in self.reads or o not in self.optional]
+        names = [o for o in self.operands() if o not in self.shared
+                 and ("dy" in self.reads or o not in self.optional)]
         return {name: words[0] if name in image else parameters for name in names}
 
     def free_dtype(self, operand, dtype):
@@ -67,10 +71,66 @@ class BatchNorm(Op):
 
 
 @dataclass(frozen=True)
-class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var?",
+class PeerBatchNorm(BatchNorm):
+    """What training and its gradient share: parts of the batch may lie on other GPUs, which run the same
+    operation (``peer_stats``: mailboxes, see PeerReduction)."""
+    rank: int = integer(0, lo=0, doc="which of peer_stats is the own one")
+
+    shared = frozenset(["peer_stats"])
+    special = dict(peer_stats="statistics of several GPUs")
+
+    def peer_rules(self, x, peer_stats):
+        if peer_stats is None:
+            yield not self.rank, f"rank must be 0 without peer_stats; got {self.rank}"
+            return
+        yield self.compute == "f32", f"compute must be f32 with peer_stats; got {self.compute}"
+        yield from peer_rules("peer_stats", peer_stats, self.rank, prod(self.parameter_dims(x.dims)))
+
+    def own_moments(self, made, x) -> tuple:
+        """(mean, biased variance) of the own part: of channels around a first mean, so that one more read
+        gives both and no spread is kept."""
+        if self.mode != "spatial":
+            return made.moments("own_mean", "own_variance")
+        share, first = 1.0 / self.sums(x), made.fold("first_mean", "avg", "x")
+        total = self.own_sum(made, "near_sum", made.point("near", "sub", "x", first))
+        shift = made.point("shift", "identity", total, thin=True, alpha=share)
+        second = made.point("second", "identity", "near_sum_squares", thin=True, alpha=share)
+        apart = made.point("apart", "sub", second, made.point("shift_square", "mul", shift, shift, thin=True),
+                           thin=True)
+        mean = made.point("own_mean", "add", first, shift, thin=True)
+        return mean, made.point("own_variance", "max", apart, 0.0, thin=True)
+
+    def own_sum(self, made, name, x) -> str:
+        """The sums of the own part: of channels in one read of what ``x`` is made of."""
+        if self.mode != "spatial":
+            return made.fold(name, "add", x)
+        squares = f"{name}_squares"
+        made.rows.append((GenStats(compute=made.compute), dict(x=x, sum=name, sq_sum=squares), {}))
+        made.inner |= {name: made.thin, squares: made.thin}
+        return name
+
+    def exchange(self, made, mode, x, a, b, a_all, b_all) -> str:
+        """The row by which two statistics become those of all peers; returns what counts their numbers."""
+        op = PeerReduction(mode=mode, rank=self.rank, share=self.sums(x), compute=made.compute)
+        count = f"{a_all}_count"
+        made.rows.append((op, dict(a=a, b=b, peers="peer_stats", a_all=a_all, b_all=b_all, count=count), {}))
+        made.inner |= {name: made.thin for name in (a_all, b_all, count)}
+        return count
+
+    def moments(self, x, peer_stats):
+        """(mean, biased variance, how many numbers they are of), of all peers."""
+        axes = self.axes(x.ndim)
+        mean = x.mean(axis=axes, keepdims=True)
+        var = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
+        count = max(prod(x.shape[a] for a in axes), 1)
+        return met("moments", self.rank, count, mean, var, peer_stats) if peer_stats else (mean, var, count)
+
+
+@dataclass(frozen=True)
+class BatchNormTraining(PeerBatchNorm, reads="x scale bias running_mean? running_var? peer_stats?*",
                         writes="y mean? rstd? next_running_mean? next_running_var?"):
-    """y = scale * (x - mean) * rstd + bias with the statistics of the batch;
-    rstd = 1 / sqrt(var + epsilon), var biased.
+    """y = scale * (x - mean) * rstd + bias with the statistics of the batch, of all GPUs where there are
+    ``peer_stats``; rstd = 1 / sqrt(var + epsilon), var biased.
 
     next_running = (1 - factor) * running + factor * (mean or unbiased var);
     factor 1 does not read the old values.
@@ -86,30 +146,42 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
                      next_running_mean="OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC",
                      next_running_var="OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC",
                      epsilon="OPERATION_NORM_FWD_EPSILON_DESC",
-                     factor="OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC")
+                     factor="OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC",
+                     peer_stats="OPERATION_NORM_FWD_PEER_STAT_DESCS")
     scalars = dict(epsilon=1e-5, factor=1.0, alpha=1.0, beta=0.0)
     blends = dict(y=("alpha", "beta"))
     notes = SQUARES
     inplace = (("y", "x"), ("next_running_mean", "running_mean"), ("next_running_var", "running_var"))
 
-    def check(self, x, scale, bias, running_mean, running_var):
+    def check(self, x, scale, bias, running_mean, running_var, peer_stats):
         yield from self.parameter_rules(x, scale=scale, bias=bias,
                                         running_mean=running_mean, running_var=running_var)
         yield from together(running_mean=running_mean, running_var=running_var)
+        yield from self.peer_rules(x, peer_stats)
 
-    def infer(self, x, scale, bias, running_mean, running_var):
+    def infer(self, x, scale, bias, running_mean, running_var, peer_stats):
         stat = scale
         running = None if running_mean is None else stat
         return dict(y=x, mean=stat, rstd=stat, next_running_mean=running, next_running_var=running)
 
     def lower(self, descs, absent=()):
-        made = self.made(descs["x"])
-        mean, rstd, var = made.statistics()
+        made, x = self.made(descs["x"]), descs["x"]
+        is_alone = not descs.get("peer_stats")
+        if is_alone:
+            mean, rstd, var = made.statistics()
+        else:
+            mean, rstd, var, total = self._of_all(made, x, descs.get("mean"))
         scaled = made.point("scaled", "mul", made.normal("normal", mean, rstd), "scale")
         made.point("y", "add", scaled, "bias", alpha="alpha", beta="beta")
         if "running_mean" not in absent:
-            count = self.sums(descs["x"])
-            wide = made.point("unbiased", "identity", var, thin=True, alpha=count / max(count - 1, 1))
+            count = self.sums(x)
+            if is_alone:
+                wide = made.point("unbiased", "identity", var, thin=True, alpha=count / max(count - 1, 1))
+            else:
+                rest = made.point("rest", "max", made.point("less", "sub", total, 1.0, thin=True), 1.0,
+                                  thin=True)
+                whole = made.point("whole", "mul", var, total, thin=True)
+                wide = made.point("unbiased", "div", whole, rest, thin=True)
             is_new = made.number("is_new", "cmp_eq", "factor", 1.0)
             for name, new in (("running_mean", mean), ("running_var", wide)):
                 way = made.point(f"{name}_way", "sub", new, name, thin=True)
@@ -118,11 +190,19 @@ class BatchNormTraining(BatchNorm, reads="x scale bias running_mean? running_var
                 made.point(f"next_{name}", "binary_select", new, old, is_new, thin=True)
         return made.finish([o for o in self.writes if o not in absent], descs)
 
-    def reference(self, x, scale, bias, running_mean, running_var, epsilon, factor):
-        axes = self.axes(x.ndim)
-        count = max(prod(x.shape[a] for a in axes), 1)
-        mean = x.mean(axis=axes, keepdims=True)
-        var = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
+    def _of_all(self, made, x, mean):
+        """(mean, rstd, variance, count of numbers) of all peers. What does not lie as the messages do
+        (``mean``, an output) is copied."""
+        own, var = self.own_moments(made, x)
+        is_plain = mean is None or mean.is_packed() and mean.dtype == made.thin.dtype
+        found = "mean" if is_plain else "all_mean"
+        count = self.exchange(made, "moments", x, own, var, found, "variance")
+        if not is_plain:
+            made.point("mean", "identity", found, thin=True)
+        return found, made.rstd("variance"), "variance", count
+
+    def reference(self, x, scale, bias, running_mean, running_var, peer_stats, epsilon, factor):
+        mean, var, count = self.moments(x, peer_stats)
         rstd = 1.0 / np.sqrt(var + epsilon)
         unbiased = var * count / max(count - 1, 1)
         old_mean = old_var = 0.0
@@ -181,11 +261,13 @@ class BatchNormInference(BatchNorm, reads="x scale bias mean var", writes="y"):
 
 
 @dataclass(frozen=True)
-class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale dbias",
+class BatchNormBwd(PeerBatchNorm, reads="x dy scale mean? rstd? peer_stats?*", writes="dx dscale dbias",
                    gradient_of=BatchNormTraining):
     """Gradients of BatchNormTraining. mean and rstd are recomputed from x (with epsilon) when absent.
 
     dbias = sum dy; dscale = sum dy * xhat; dx = scale * rstd * (dy - dbias/M - xhat * dscale/M).
+    With ``peer_stats`` the sums and M are those of all GPUs, and dbias and dscale the sums by their number,
+    as data parallel training averages gradients.
     Spec: graph API, BatchNormBackward; v5 guide, cudnnBatchNormalizationBackward.
     """
     api = "NORM_BACKWARD"
@@ -193,50 +275,70 @@ class BatchNormBwd(BatchNorm, reads="x dy scale mean? rstd?", writes="dx dscale 
                      dy="OPERATION_NORM_BWD_DYDESC", scale="OPERATION_NORM_BWD_SCALE_DESC",
                      mean="OPERATION_NORM_BWD_MEAN_DESC", rstd="OPERATION_NORM_BWD_INV_VARIANCE_DESC",
                      dx="OPERATION_NORM_BWD_DXDESC", dscale="OPERATION_NORM_BWD_DSCALE_DESC",
-                     dbias="OPERATION_NORM_BWD_DBIAS_DESC", epsilon="OPERATION_NORM_BWD_EPSILON_DESC")
+                     dbias="OPERATION_NORM_BWD_DBIAS_DESC", epsilon="OPERATION_NORM_BWD_EPSILON_DESC",
+                     peer_stats="OPERATION_NORM_BWD_PEER_STAT_DESCS")
     scalars = dict(epsilon=1e-5, alpha=1.0, beta=0.0, alpha_param=1.0, beta_param=0.0)
     blends = dict(dx=("alpha", "beta"), dscale=("alpha_param", "beta_param"),
                   dbias=("alpha_param", "beta_param"))
     notes = SQUARES
     inplace = (("dx", "dy"), ("dx", "x"))
 
-    def check(self, x, dy, scale, mean, rstd):
+    def check(self, x, dy, scale, mean, rstd, peer_stats):
         yield x.dims == dy.dims, f"dy must have dims {x.dims} like x; got {dy.dims}"
         yield from self.parameter_rules(x, scale=scale, mean=mean, rstd=rstd)
         yield from together(mean=mean, rstd=rstd)
+        yield from self.peer_rules(x, peer_stats)
 
-    def infer(self, x, dy, scale, mean, rstd):
+    def infer(self, x, dy, scale, mean, rstd, peer_stats):
         stat = scale
         return dict(dx=x, dscale=stat, dbias=stat)
 
     def lower(self, descs, absent=()):
-        made, share = self.made(descs["x"]), 1.0 / max(self.sums(descs["x"]), 1)
-        mean, rstd = made.statistics()[:2] if "mean" in absent else ("mean", "rstd")
-        bias = made.fold("sum", "add", "dy")
-        each = made.point("each", "mul", "dy", made.normal("normal", mean, rstd))
-        weight = made.fold("weighted", "add", each)
-        mean_dy = made.point("mean_dy", "identity", bias, thin=True, alpha=share)
-        rest = made.point("rest", "sub", "dy", mean_dy)
+        made, x = self.made(descs["x"]), descs["x"]
+        is_alone = not descs.get("peer_stats")
+        mean, rstd = "mean", "rstd"
+        if "mean" in absent:
+            mean, rstd = made.statistics()[:2] if is_alone else self._statistics_of_all(made, x)
+        fold = (lambda name, v: made.fold(name, "add", v)) if is_alone else partial(self.own_sum, made)
+        bias = fold("sum", "dy")
+        weight = fold("weighted", made.point("each", "mul", "dy", made.normal("normal", mean, rstd)))
+        share = 1.0 / max(self.sums(x), 1)
+        mean_of = lambda name, total: made.point(name, "identity", total, thin=True, alpha=share)
+        if not is_alone:
+            count = self.exchange(made, "sums", x, bias, weight, "all_sum", "all_weighted")
+            bias, weight = "all_sum", "all_weighted"
+            mean_of = lambda name, total: made.point(name, "div", total, count, thin=True)
+        rest = made.point("rest", "sub", "dy", mean_of("mean_dy", bias))
         again = made.normal("again", mean, rstd)
-        mean_each = made.point("mean_each", "identity", weight, thin=True, alpha=share)
-        slope = made.point("slope", "mul", again, mean_each)
+        slope = made.point("slope", "mul", again, mean_of("mean_each", weight))
         factor = made.point("factor", "mul", "scale", rstd, thin=True)
         made.point("dx", "mul", made.point("turned", "sub", rest, slope), factor, alpha="alpha", beta="beta")
-        made.point("dbias", "identity", bias, thin=True, alpha="alpha_param", beta="beta_param")
-        made.point("dscale", "identity", weight, thin=True, alpha="alpha_param", beta="beta_param")
+        for name, total in (("dbias", bias), ("dscale", weight)):
+            if not is_alone:
+                many = float(len(descs["peer_stats"]))
+                total = made.point(f"{name}_average", "div", total, many, thin=True)
+            made.point(name, "identity", total, thin=True, alpha="alpha_param", beta="beta_param")
         return made.finish(self.writes, descs)
 
-    def reference(self, x, dy, scale, mean, rstd, epsilon):
+    def _statistics_of_all(self, made, x) -> tuple:
+        own, var = self.own_moments(made, x)
+        self.exchange(made, "moments", x, own, var, "all_mean", "all_variance")
+        return "all_mean", made.rstd("all_variance")
+
+    def reference(self, x, dy, scale, mean, rstd, peer_stats, epsilon):
         axes = self.axes(x.ndim)
         count = max(prod(x.shape[a] for a in axes), 1)
         if mean is None:
-            mean = x.mean(axis=axes, keepdims=True)
-            rstd = 1.0 / np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + epsilon)
+            mean, var, _ = self.moments(x, peer_stats)
+            rstd = 1.0 / np.sqrt(var + epsilon)
         xhat = (x - mean) * rstd
         dbias = dy.sum(axis=axes, keepdims=True)
         dscale = (dy * xhat).sum(axis=axes, keepdims=True)
+        many = len(peer_stats or (None,))
+        if peer_stats:
+            dbias, dscale, count = met("sums", self.rank, count, dbias, dscale, peer_stats)
         dx = scale * rstd * (dy - dbias / count - xhat * dscale / count)
-        return dict(dx=dx, dscale=dscale, dbias=dbias)
+        return dict(dx=dx, dscale=dscale / many, dbias=dbias / many)
 
     def magnitude(self, arrays, scalars, results):
         x, dy, mean, rstd = (arrays.get(n) for n in ("x", "dy", "mean", "rstd"))

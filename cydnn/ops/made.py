@@ -34,12 +34,16 @@ class Made:
         return name
 
     def statistics(self) -> tuple:
-        """(mean, rstd, biased variance) of x. What is full is made anew where it is needed:
-        that moves less than keeping it."""
-        mean = self.fold("mean", "avg", "x")
-        spread = self.point("spread", "sub", "x", mean)
-        var = self.fold("variance", "avg", self.point("square", "mul", spread, spread))
+        """(mean, rstd, biased variance) of x."""
+        mean, var = self.moments("mean", "variance")
         return mean, self.rstd(var), var
+
+    def moments(self, mean, variance) -> tuple:
+        """(mean, biased variance) of x, by these names. What is full is made anew where it is needed:
+        that moves less than keeping it."""
+        mean = self.fold(mean, "avg", "x")
+        spread = self.point("spread", "sub", "x", mean)
+        return mean, self.fold(variance, "avg", self.point("square", "mul", spread, spread))
 
     def rstd(self, var) -> str:
         """1 / sqrt(var + epsilon)."""

@@ -31,7 +31,7 @@ def problem_of(op_class, dims, dtype="bf16", layout="nhwc", mode="spatial", abse
     small = TensorDesc.packed("f64" if dtype == "f64" else "f32", op.parameter_dims(dims))
     big = TensorDesc.packed(dtype, dims, layout)
     return Problem(op, {n: None if n in absent else big if n in ("x", "dy", "y", "dx") else small
-                        for n in op.operands()}, alignment)
+                        for n in op.operands() if n not in op.shared}, alignment)
 
 
 def accepting(problem):

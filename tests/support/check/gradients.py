@@ -95,7 +95,8 @@ class Setting:
     """
 
     def __init__(self, problem, gen):
-        self.operands = {n: d for n, d in problem.operands.items() if d is not None}
+        self.operands = {n: d for n, d in problem.operands.items()
+                         if d is not None and n not in problem.op.shared}        # mailboxes: of one GPU here
         plain = dict(compute="f64", dropout=0.0, dbias_of=-1)
         self.op = replace(problem.op, **{n: v for n, v in plain.items() if n in problem.op.attributes()})
         self.first, self.rows = pair(self.op)

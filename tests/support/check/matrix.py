@@ -279,7 +279,8 @@ def _once(made, built, device, bits, fill) -> list[str]:
     problem = made.problem
     filled = made.values.keys() - (set(problem.op.writes) - made.reads_old)
     buffers, workspace = execute(built, problem, made.values, filled, device, fill=fill)
-    texts, all_bits = strays(buffers, workspace, problem.op.writes), b""
+    shared = [n for n in buffers if n.partition(".")[0] in problem.op.shared]
+    texts, all_bits = strays(buffers, workspace, (*problem.op.writes, *shared)), b""
     for name in (name for name in buffers if name in problem.op.writes):
         buffer = buffers[name]
         got, raw = buffer.read()

@@ -190,7 +190,7 @@ def _pooling(dag, op_class):
 def _batch_norm(dag, op_class):
     rng, dims, dtype = dag.rng, _image(dag), dag.rng.choice(TYPES)
     op = op_class(mode=rng.choice(["spatial", "spatial", "per_activation"]))
-    skip = op.optional if rng.random() < 0.4 else frozenset()
+    skip = op.optional if rng.random() < 0.4 else op.shared
     layout, operands = rng.choice(["nchw", "nhwc"]), {}
     for o in op.operands():
         if o in skip:

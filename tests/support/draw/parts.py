@@ -81,7 +81,15 @@ def _signal(op_class, rng):
                             flag=TensorDesc.packed("i32", (1,) * rng.randint(1, 4))))
 
 
-MAKERS = {ops.Signal: _signal, ops.MatmulSized: _matmul_sized, ops.Rope: _rope,
-          ops.PagedCacheLoad: _paged_cache_load,
-          ops.Rng: _rng, ops.BnFinalize: _bn_parts,
+def _peer_reduction(op_class, rng):
+    many, channels = rng.randint(1, 4), rng.choice([rng.randint(1, 20), rng.randint(1, 300)])
+    op = op_class(mode=rng.choice(["moments", "sums"]), rank=rng.randrange(many),
+                  share=rng.randint(1, 10 ** 6))
+    dims = rng.choice([(1, channels), (1, channels, 1, 1), (channels,)])
+    own = TensorDesc.packed("f32", dims)
+    return Problem(op, dict(a=own, b=own, peers=(TensorDesc.packed("f32", (many, 4 * channels)),) * many))
+
+
+MAKERS = {ops.Signal: _signal, ops.PeerReduction: _peer_reduction, ops.MatmulSized: _matmul_sized,
+          ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load, ops.Rng: _rng, ops.BnFinalize: _bn_parts,
           ops.BnBackwardWeights: _bn_parts}

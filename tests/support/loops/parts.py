@@ -73,6 +73,21 @@ def signal(op, a, shapes):
     return dict(y=a["x"], flag=np.full(shapes["flag"], op.value))
 
 
-LOOPS = dict(signal=signal, matmul_sized=matmul_sized, rope=rope, paged_cache_load=paged_cache_load,
-             bn_finalize=bn_finalize,
+def peer_reduction(op, a, shapes):
+    own = np.float32(a["peers"][op.rank]).view(np.uint32).reshape(len(a["peers"]), 2, -1, 2)
+    result = {n: np.zeros(shapes[n]) for n in ("a_all", "b_all", "count")}
+    for c, at in enumerate(np.ndindex(*shapes["a_all"])):
+        told = [(op.share, a["a"][at], a["b"][at]) if peer == op.rank else
+                (int(own[peer, 0, c, 1]), *map(float, own[peer, :, c, 0].copy().view(np.float32)))
+                for peer in range(len(a["peers"]))]
+        total = sum(n for n, *_ in told)
+        one = sum(x if op.mode == "sums" else n / total * x for n, x, _ in told)
+        spread = lambda n, x, y: y if op.mode == "sums" else n / total * (y + (x - one) ** 2)
+        result["a_all"][at], result["b_all"][at] = one, sum(spread(*row) for row in told)
+        result["count"][at] = total
+    return result
+
+
+LOOPS = dict(signal=signal, peer_reduction=peer_reduction, matmul_sized=matmul_sized, rope=rope,
+             paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
              bn_backward_weights=bn_backward_weights)
