@@ -6,12 +6,10 @@ import inspect
 
 from ..given import real, several, shown, whole, wholes
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
-                   MatmulSized,
-                   Reduction)
+                   MatmulSized, Reduction)
 from ..status import BadParam
 from .datatypes import _library_type, compute_of
 from .enums import convolution_mode, data_type, member, reduction_mode
-from .errors import cudnnGraphNotSupportedError
 from .steps import Step
 from .tensor import FREE, tensor
 
@@ -131,12 +129,15 @@ class Operations:
 
     def batchnorm(self, input, scale, bias, in_running_mean=None, in_running_var=None, epsilon=None,
                   momentum=None,
-                  peer_stats=(), compute_data_type=NOT_SET, name=""):
+                  peer_stats=(), compute_data_type=NOT_SET, name="", *, rank=None):
         """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two are None without
         running inputs, which ``momentum`` is needed with. ``epsilon`` and ``momentum`` are tensors of one
-        element, by value or in memory."""
+        element, by value or in memory. With ``peer_stats`` the statistics are those of several GPUs, each of
+        which executes its graph with the same list: a FLOAT tensor of 4 * channels elements for each GPU and
+        peer, in the memory of that GPU, zero before its first use. ``rank``: which of them is this GPU's;
+        None: the number of the handle's device."""
         name = self._named("batchnorm", name)
-        no_peers(name, peer_stats)
+        peers, own = self._peers(name, peer_stats, rank)
         inputs = dict(x=("input", input), scale=("scale", scale), bias=("bias", bias))
         outputs = dict(y="Y", mean="MEAN", rstd="INV_VARIANCE")
         scalars = dict(epsilon=("epsilon", epsilon))
@@ -145,9 +146,9 @@ class Operations:
                            running_var=("in_running_var", in_running_var))
             outputs |= dict(next_running_mean="NEXT_RUNNING_MEAN", next_running_var="NEXT_RUNNING_VAR")
             scalars |= dict(factor=("momentum", momentum))
-        made = self._record("batchnorm", BatchNormTraining, inputs, outputs, compute_data_type, name,
-                            scalars=scalars,
-                            attributes=dict(mode=("mode", "spatial")), channels_last=tuple(outputs)[1:])
+        made = self._record("batchnorm", BatchNormTraining, inputs | peers, outputs, compute_data_type, name,
+                            scalars=scalars, attributes=dict(mode=("mode", "spatial")) | own,
+                            channels_last=tuple(outputs)[1:])
         return [made.get(o) for o in ("y", "mean", "rstd", "next_running_mean", "next_running_var")]
 
     def batchnorm_inference(self, input, mean, inv_variance, scale, bias, compute_data_type=NOT_SET, name=""):
@@ -168,25 +169,30 @@ class Operations:
         return t.set_name(f"{name}::Y")
 
     def batchnorm_backward(self, grad, input, scale, mean, inv_variance, peer_stats=(),
-                           compute_data_type=NOT_SET,
-                           name=""):
-        """[DX, Dscale, Dbias]; DX is channels-last unless its stride is set."""
+                           compute_data_type=NOT_SET, name="", *, rank=None):
+        """[DX, Dscale, Dbias]; DX is channels-last unless its stride is set. ``peer_stats`` and ``rank`` as
+        in ``batchnorm``: then DX is that of the batch of all GPUs, and Dscale and Dbias are the sums over all
+        by the number of GPUs."""
         name = self._named("batchnorm_backward", name)
-        no_peers(name, peer_stats)
+        peers, own = self._peers(name, peer_stats, rank)
         inputs = dict(x=("input", input), dy=("grad", grad), scale=("scale", scale), mean=("mean", mean),
                       rstd=("inv_variance", inv_variance))
         outputs = dict(dx="DX", dscale="DSCALE", dbias="DBIAS")
-        made = self._record("batchnorm_backward", BatchNormBwd, inputs, outputs, compute_data_type, name,
-                            attributes=dict(mode=("mode", "spatial")), channels_last=outputs)
+        made = self._record("batchnorm_backward", BatchNormBwd, inputs | peers, outputs, compute_data_type,
+                            name, attributes=dict(mode=("mode", "spatial")) | own, channels_last=outputs)
         return list(made.values())
 
-
-def no_peers(name: str, peer_stats):
-    peer_stats = several(f"{name}: peer_stats", peer_stats, "tensors")
-    if peer_stats:
-        raise cudnnGraphNotSupportedError(f"{name}: peer_stats must be empty, as statistics are of one GPU "
-                                          f"yet; "
-                                          f"got {len(peer_stats)} tensors")
+    def _peers(self, name, peer_stats, rank) -> tuple:
+        """(operands, attributes) of the statistics of several GPUs."""
+        peers = several(f"{name}: peer_stats", peer_stats, "tensors")
+        if rank is None and len(peers) > 1:
+            context = self.own_handle.device.context
+            if context is None:
+                raise BadParam(f"{name}: rank must be given, as no GPU of the handle says which of "
+                               f"{len(peers)} peer_stats is its own; got None")
+            rank = context.ordinal
+        operands = {f"peer_stats.{i}": ("peer_stats", t) for i, t in enumerate(peers)}
+        return operands, dict(rank=("rank", whole(f"{name}: rank", rank or 0)))
 
 
 # ---- The two forms of a convolution ----

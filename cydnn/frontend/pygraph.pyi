@@ -34,12 +34,17 @@ class pygraph:
         ``best``, ``default`` and ``gain``."""
     def backend_plan_entries(self) -> Any:
         """``plans``: every engine here is the backend's."""
-    def batchnorm(self, input: Any, scale: Any, bias: Any, in_running_mean: Any = ..., in_running_var: Any = ..., epsilon: Any = ..., momentum: Any = ..., peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+    def batchnorm(self, input: Any, scale: Any, bias: Any, in_running_mean: Any = ..., in_running_var: Any = ..., epsilon: Any = ..., momentum: Any = ..., peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ..., *, rank: Any = ...) -> Any:
         """[Y, mean, inv_variance, next_running_mean, next_running_var]; the last two are None without
         running inputs, which ``momentum`` is needed with. ``epsilon`` and ``momentum`` are tensors of one
-        element, by value or in memory."""
-    def batchnorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any, inv_variance: Any, peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
-        """[DX, Dscale, Dbias]; DX is channels-last unless its stride is set."""
+        element, by value or in memory. With ``peer_stats`` the statistics are those of several GPUs, each of
+        which executes its graph with the same list: a FLOAT tensor of 4 * channels elements for each GPU and
+        peer, in the memory of that GPU, zero before its first use. ``rank``: which of them is this GPU's;
+        None: the number of the handle's device."""
+    def batchnorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any, inv_variance: Any, peer_stats: Any = ..., compute_data_type: Any = ..., name: Any = ..., *, rank: Any = ...) -> Any:
+        """[DX, Dscale, Dbias]; DX is channels-last unless its stride is set. ``peer_stats`` and ``rank`` as
+        in ``batchnorm``: then DX is that of the batch of all GPUs, and Dscale and Dbias are the sums over all
+        by the number of GPUs."""
     def batchnorm_inference(self, input: Any, mean: Any, inv_variance: Any, scale: Any, bias: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Y = (input - mean) * inv_variance * scale + bias: four pointwise operations, fused where an
         engine can."""

@@ -250,11 +250,14 @@ def test_batchnorm_calls(g):
     assert [t.get_name() for t in three] == ["DBN::DX", "DBN::DSCALE", "DBN::DBIAS"]
     assert g.steps[-1].inputs == dict(x=x, dy=grad, scale=s, mean=mean, rstd=rstd)
     assert g.batchnorm_inference(x, m, v, s, b, T.FLOAT, "BNI").get_name() == "BNI::Y"
-    for call in (lambda: g.batchnorm(x, s, b, None, None, eps, None, [m]),
-                 lambda: g.batchnorm_backward(grad, x, s, m, v, peer_stats=[m])):
-        with pytest.raises(cudnn.cudnnGraphNotSupportedError,
-                           match="peer_stats must be empty, as statistics are of one GPU"):
+    for call in (lambda **k: g.batchnorm(x, s, b, None, None, eps, None, [m, v], **k),
+                 lambda **k: g.batchnorm_backward(grad, x, s, m, v, peer_stats=[m, v], **k)):
+        with pytest.raises(BadParam, match="rank must be given, as no GPU of the handle says which of 2 "):
             call()
+        with pytest.raises(BadParam, match="rank must be a whole number of at most 64 bits; got 'a'"):
+            call(rank="a")
+        call(rank=1)
+        assert (g.steps[-1].attributes["rank"], g.steps[-1].inputs["peer_stats.1"]) == (1, v)
 
 
 @pytest.mark.parametrize("missing", ["epsilon", "momentum", "in_running_var", "bias"])
