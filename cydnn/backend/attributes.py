@@ -133,9 +133,4 @@ MORE = {                                         # what the API has beside a dec
         may("OPERATION_MATMUL_IRREGULARLY_STRIDED_BATCH_COUNT", "INT64", "1", default=1),),
     "REDUCTION": (may("REDUCTION_IS_DETERMINISTIC", "BOOLEAN", "all of ours are", default=False),),
     "OPERATION_NORM_FORWARD": (
-        need("OPERATION_NORM_FWD_PHASE", "NORM_FWD_PHASE", "inference or training"),
-        desc("OPERATION_NORM_FWD_PEER_STAT_DESCS", "TENSOR", most=MOST, is_required=False,
-             doc="statistics of other GPUs")),
-    "OPERATION_NORM_BACKWARD": (
-        desc("OPERATION_NORM_BWD_PEER_STAT_DESCS", "TENSOR", most=MOST, is_required=False,
-             doc="statistics of other GPUs"),)}
+        need("OPERATION_NORM_FWD_PHASE", "NORM_FWD_PHASE", "inference or training"),)}

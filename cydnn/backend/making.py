@@ -24,7 +24,7 @@ from ..status import BadParam, NotSupported
 from ..steps import Launch, Scalar
 from ..tensor import TensorDesc
 from .groups import merged
-from .nodes import MadeNode, keep, node          # noqa: F401  (of operations)
+from .nodes import MadeNode, keep, node, ranked  # noqa: F401  (of operations)
 
 MODES = {"CUDNN_HEUR_MODE_A": "a", "CUDNN_HEUR_MODE_INSTANT": "a", "CUDNN_HEUR_MODE_B": "b",
          "CUDNN_HEUR_MODE_FALLBACK": "fallback"}
@@ -99,9 +99,10 @@ def graph(d, found) -> Planned:
         for tensor_ in one.made.tensors:
             keep(known, tensor_, "a graph")
     tensors = merged([one.made for one in d.value("OPERATIONGRAPH_OPS")], known)
-    made = Graph([one.made.node for one in d.value("OPERATIONGRAPH_OPS")], tensors)
     handle = d.value("OPERATIONGRAPH_HANDLE")
-    planned = Planned(made, None if handle is None else get_handle(handle).device)
+    handle = None if handle is None else get_handle(handle)
+    made = Graph([ranked(one.made.node, handle) for one in d.value("OPERATIONGRAPH_OPS")], tensors)
+    planned = Planned(made, None if handle is None else handle.device)
     found["OPERATIONGRAPH_ENGINE_GLOBAL_COUNT"] = lambda: [_count(planned)]
     return planned
 

@@ -1,6 +1,7 @@
 """Operations of a graph from their descriptors: the declarations say which attribute is which operand."""
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..graph import FromTensor, Node
@@ -12,7 +13,7 @@ from .attributes import PARAMETERS, kind_of
 from .groups import grouped
 from .table import OPERATIONS
 
-REFUSED = ("OPERATION_NORM_FWD_PEER_STAT_DESCS", "OPERATION_NORM_BWD_PEER_STAT_DESCS")
+PEERS = ("OPERATION_NORM_FWD_PEER_STAT_DESCS", "OPERATION_NORM_BWD_PEER_STAT_DESCS")
 COMPUTE = {f"CUDNN_DATA_{api}": word for word, api in COMPUTE_API.items()}
 
 
@@ -25,11 +26,12 @@ class MadeNode(NamedTuple):
 
 def node(d, found) -> MadeNode:
     """The node of an operation's descriptor."""
-    for name in REFUSED:
-        if name in d.values:
-            raise NotSupported(f"{name} must not be set: no engine understands it; got {len(d.values[name])}")
     values = dict(_values(d))
     row = _row(d, values)
+    for name in PEERS:
+        if name in values and name not in {one.api.removeprefix("CUDNN_ATTR_") for one in row.rows}:
+            raise NotSupported(f"{name} must not be set but for CUDNN_BATCH_NORM; got {len(values[name])} "
+                               f"for {row.op.name}")
     operands, scalars, attributes, tensors = {}, {}, {}, {}
     for one in row.rows:
         value = values.get(one.api.removeprefix("CUDNN_ATTR_"))
@@ -57,6 +59,20 @@ def node(d, found) -> MadeNode:
     groups = grouped(d, op, made, tensors)
     _check(d, row, made, tensors, groups)
     return MadeNode(made, tuple(tensors.values()), groups)
+
+
+def ranked(node: Node, handle) -> Node:
+    """The node of one GPU of several, which is the one that the handle of the graph is for."""
+    several = [uids for name in node.op.shared for uids in (node.operands.get(name, ()),) if len(uids) > 1]
+    if not several:
+        return node
+    context = None if handle is None else handle.device.context
+    if context is None:
+        raise BadParam(f"OPERATIONGRAPH_HANDLE must be a handle of a GPU, as its number says which of "
+                       f"{len(several[0])} peer tensors is its own; got {handle}",
+                       attribute="OPERATIONGRAPH_HANDLE")
+    op = replace(node.op, rank=context.ordinal)
+    return Node(op, node.operands, node.scalars, node.name)
 
 
 def keep(tensors: dict, tensor, where: str):

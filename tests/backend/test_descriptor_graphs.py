@@ -150,8 +150,21 @@ def test_batch_norm(device):
     with pytest.raises(NotSupported, match="OPERATION_NORM_FWD_MODE must be one of .*CUDNN_BATCH_NORM"):
         make("OPERATION_NORM_FORWARD", **norm | dict(
             OPERATION_NORM_FWD_MODE=constant("CUDNN_GROUP_NORM"))).finalize()
-    with pytest.raises(NotSupported, match="OPERATION_NORM_FWD_PEER_STAT_DESCS must not be set"):
-        make("OPERATION_NORM_FORWARD", **norm, PEER_STAT_DESCS=[x]).finalize()
+    with pytest.raises(NotSupported, match="OPERATION_NORM_FWD_PEER_STAT_DESCS must not be set but for "):
+        make("OPERATION_NORM_FORWARD", **norm | dict(OPERATION_NORM_FWD_MODE=constant("CUDNN_LAYER_NORM")),
+             OPERATION_NORM_FWD_PEER_STAT_DESCS=[x]).finalize()
+    with pytest.raises(BadParam, match="NORM_FWD_PEER_STAT_DESCS must each be 12 packed elements of f32, 4 "):
+        make("OPERATION_NORM_FORWARD", **norm, OPERATION_NORM_FWD_PEER_STAT_DESCS=[x]).finalize()
+    alone, two = ([tensor(10 + i, (n, 12)) for i in range(n)] for n in (1, 2))
+    op = make("OPERATION_NORM_FORWARD", **norm, OPERATION_NORM_FWD_PEER_STAT_DESCS=alone).finalize()
+    again, (_, plan) = np.full_like(out, np.nan), planned([op], device)
+    pack = {1: values, 2: again, 3: keep[0], 4: keep[1], 5: keep[2], 6: keep[3], 7: 1e-3}
+    backend.cudnnBackendExecute(device, plan, packed(pack | {10: np.zeros(12, "f")}, plan))
+    assert np.abs(again - out).max() < 1e-4
+    op = make("OPERATION_NORM_FORWARD", **norm, OPERATION_NORM_FWD_PEER_STAT_DESCS=two).finalize()
+    with pytest.raises(BadParam, match="OPERATIONGRAPH_HANDLE must be a handle of a GPU, as its number says "
+                                       "which of 2 peer tensors is its own; got"):
+        planned([op], device)
 
 
 # ---- Engines, knobs, plans on paper ----
