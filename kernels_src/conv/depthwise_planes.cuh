@@ -25,8 +25,12 @@ DEVICE const Elem* bring_run(char* memory, const Elem* from, i64 begin, int coun
     memory += FRONT;
     const unsigned to = shared_address(memory);
     from += begin - skip, total -= begin - skip;
-    NO_UNROLL for (int i = threadIdx.x; i < vectors; i += THREADS)
-        cp_async<16>(to + i * 16, from + i * EACH, int(min(total - i * EACH, i64(EACH))) * int(sizeof(Elem)));
+    const int whole = int(min(i64(vectors), total / EACH));
+    NO_UNROLL for (int i = threadIdx.x; i < whole; i += THREADS) cp_async<16>(to + i * 16, from + i * EACH);
+    if (whole < vectors && threadIdx.x < EACH) {                     // the tensor ends within 16 bytes
+        const int i = whole * EACH + threadIdx.x;
+        reinterpret_cast<Elem*>(memory)[i] = i < total ? from[i] : from_acc<Elem>(0.f);
+    }
     return reinterpret_cast<const Elem*>(memory) + skip;
 }
 
