@@ -16,6 +16,7 @@ os.environ["XDG_DATA_HOME"] = "/nowhere"           # what a user has measured is
 import pytest
 
 from cydnn import device as devices, plan
+from cydnn.ops import peer_reduction
 from cydnn.status import CydnnError
 
 from lab import repro, goals, record, sampling, witnesses
@@ -34,6 +35,7 @@ def pytest_configure(config):
     config.pluginmanager.register(witnesses.Witnesses(), "witnesses")
     config.pluginmanager.register(repro.Again(), "again")
     fills.install()
+    peer_reduction.PATIENCE_S = 2                # tests call for peers that never come, too
     record.install()
 
 

@@ -135,8 +135,9 @@ def test_a_peer_whose_partners_were_there(device, rank, whole):
 
 
 @pytest.mark.gpu
-def test_peers_on_one_card(gpu, whole):
+def test_peers_on_one_card(gpu, whole, monkeypatch):
     """Each on a stream of its own; the first one waits on the card for those that are launched later."""
+    monkeypatch.setattr(peer_reduction, "PATIENCE_S", 60)
     streams = [gpu.create_stream() for _ in IMAGES]
     mail = [gpu.alloc(4 * 4 * C * len(IMAGES)) for _ in IMAGES]
     for box in mail:

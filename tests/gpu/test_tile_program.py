@@ -27,6 +27,7 @@ from cydnn.ops import BY_NAME, Problem
 from cydnn.tensor import TensorDesc
 from support.check import streams
 from support.draw.alone import match
+from support.check.sums import FRONTED
 from support.check.matrix import Prepared, blended, execute, plain, run, strays
 
 pytestmark = pytest.mark.gpu
@@ -55,7 +56,8 @@ def needs_hopper(engine) -> bool:
     return any("sm_90" in reason for reason in reasons)
 
 
-ENGINES = [e.index for op in LINES for e in engines_for(BY_NAME[op]) if needs_hopper(e)]
+ENGINES = [e.index for op in LINES for e in engines_for(BY_NAME[op])
+           if needs_hopper(e) and e.index not in FRONTED]
 
 
 def drawn(engine, rng) -> Problem:

@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from ...graph import core, source_of
-from ...ops import PeerReduction
-from ...ops.peer_reduction import PATIENCE_S
+from ...ops import PeerReduction, peer_reduction
 from ...steps import Launch
 from ..engine import Engine, wrong_device
 from .view import RAMP_US
@@ -38,4 +37,4 @@ class PeerReductionMail(Engine):
         return [Launch(f"peer_reduction_{p.op.mode}", dict(
             a=p.ptr("a"), b=p.ptr("b"), a_all=p.ptr("a_all"), b_all=p.ptr("b_all"), count=p.ptr("count"),
             channels=p.a.count, peers=len(p.peers), rank=p.op.rank, share=p.op.share,
-            patience=PATIENCE_S * 10 ** 9, boxes=tuple(boxes)))]
+            patience=int(peer_reduction.PATIENCE_S * 1e9), boxes=tuple(boxes)))]

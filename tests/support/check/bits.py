@@ -20,7 +20,7 @@ from cydnn.steps import Launch
 
 from ..guard.buffers import FILLS
 from .compare import compare
-from .matrix import Prepared, execute, plain, strays
+from .matrix import Prepared, changed, execute, plain, strays
 from ..draw.regimes import SUMS
 
 FLOAT = r"(?:ftz\.)?(?:b?f16|b?f16x2|f32|f64)"
@@ -72,7 +72,7 @@ def outputs(case, device, given: Prepared):
     built = plan.build(given.graph, device, case.wish)
     filled = given.values.keys() - (set(op.writes) - given.reads_old)
     buffers, space = execute(built, case.problem, given.values, filled, device, fill=FILLS[0])
-    beside = strays(buffers, space, op.writes)
+    beside = strays(buffers, space, changed(op, buffers))
     assert not beside, f"{case}: {beside}"
     kind = kind_of(built, device)
     plan.forget()

@@ -261,6 +261,11 @@ def execute(built, problem, values, filled, device, inplace=(), fill=None):
     return buffers, workspace
 
 
+def changed(op, buffers) -> list[str]:
+    """The names of what an operation writes, mailboxes among them."""
+    return [n for n in buffers if n in op.writes or n.partition(".")[0] in op.shared]
+
+
 def strays(buffers, workspace, writes) -> list[str]:
     """What a run has changed besides the elements of its outputs."""
     texts = []
@@ -279,8 +284,7 @@ def _once(made, built, device, bits, fill) -> list[str]:
     problem = made.problem
     filled = made.values.keys() - (set(problem.op.writes) - made.reads_old)
     buffers, workspace = execute(built, problem, made.values, filled, device, fill=fill)
-    shared = [n for n in buffers if n.partition(".")[0] in problem.op.shared]
-    texts, all_bits = strays(buffers, workspace, (*problem.op.writes, *shared)), b""
+    texts, all_bits = strays(buffers, workspace, changed(problem.op, buffers)), b""
     for name in (name for name in buffers if name in problem.op.writes):
         buffer = buffers[name]
         got, raw = buffer.read()

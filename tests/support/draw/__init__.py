@@ -49,7 +49,8 @@ def draw(op_class, rng) -> Problem:
             found = _MAKERS.get(op_class, declared)(op_class, rng)
             if rng.random() < (MIXED if op_class in TAKE_ANY else CAST):
                 found = _mixed(found, rng)
-            return Problem(found.op, found.operands, rng.choice(ALIGNMENTS))
+            alignment = max(rng.choice(ALIGNMENTS), 8 if op_class.shared else 1)         # that of a message
+            return Problem(found.op, found.operands, alignment)
         except BadParam:
             continue                             # a geometry without output: draw again
 
@@ -223,11 +224,9 @@ def _batch_norm(op_class, rng):
     layout = rng.choice(["nchw", "nhwc", "nhwc", None])
     absent = {n for pair in (("running_mean", "running_var", "next_running_mean", "next_running_var"),
                              ("mean", "rstd")) if rng.random() < 0.4 for n in pair} & op.optional
-    alone = compute == "f32" and rng.random() < 0.2          # one of several GPUs that are one
-    absent |= set() if alone else op.shared
-    image, mailbox = ("x", "y", "dy", "dx"), (TensorDesc.packed("f32", (1, 4 * parameter.count)),)
-    return Problem(op, {n: None if n in absent else tensor(rng, dtype, dims, layout) if n in image
-                        else mailbox if n in op.shared else parameter for n in op.operands()})
+    image = ("x", "y", "dy", "dx")
+    return Problem(op, {n: None if n in absent | op.shared else tensor(rng, dtype, dims, layout)
+                        if n in image else parameter for n in op.operands()})
 
 
 def _norm(op_class, rng):
