@@ -148,9 +148,10 @@ def _norm_fwd(op, t):
 
 
 def _norm_bwd(op, t):
-    if "rstd" not in t:
+    x, shape = t["x"], t["x"].shape[op.axis:]
+    if "rstd" not in t or t["scale"].numel() != shape.numel():                       # of each sample its own
         return None
-    x, shape, scale = t["x"], t["x"].shape[op.axis:], t["scale"].reshape(t["x"].shape[op.axis:])
+    scale = t["scale"].reshape(shape)
     names = ["dx", "dscale", "dbias"]
     has = [n in t for n in names]
     if op.mode == "layer":
