@@ -95,7 +95,7 @@ def test_something_takes_every_problem(op):
 
 # ---- The table ----
 
-FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": "batch_norm",
+FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": ("batch_norm", "peer_reduction"),
           "spatial transformer": "spatial", "local response normalization": "lrn",
           "recurrent networks": "rnn", "divisive normalization": "divisive_norm",
           "layer, RMS and instance normalization": "norm_", "statistics": "gen_stats",

@@ -246,5 +246,5 @@ SPREADING = "conv_dgrad_few"                     # zeros are multiplied with wha
 
 
 def suits(way, kernel: str) -> bool:
-    """May a kernel's problems have numbers of a way?"""
-    return not (way is other_nans and kernel.startswith(SPREADING))
+    """May a kernel's problems have numbers of a way? Messages are not any numbers."""
+    return not kernel.startswith("peer_reduction") and not (way is other_nans and kernel.startswith(SPREADING))
