@@ -13,6 +13,7 @@ from ..engine import Config, Engine, Knob, first_then, memory_us, wrong_device
 
 MOST = 2 ** 31 - 256
 LANES = 8
+STRIP = 8                                        # neighbours of a row that a thread makes one after the other
 PADDING = ("zero", "neg_inf", "edge")
 KINDS = dict(max="max", bilinear="linear", avg_include_padding="avg", avg_exclude_padding="avg",
              nearest="avg")                      # of the kernels
@@ -203,7 +204,7 @@ class ResampleBwdAny(ResampleEngine):
 
 
 class ResampleFwdLinear(ResampleFwdAny):
-    """Bilinear: a thread makes 16 channels of an output, or eight outputs of a row."""
+    """Bilinear: a thread makes eight outputs of a row, of eight channels or of one."""
     index = 461
     knobs, is_general = (), False
 
@@ -237,12 +238,14 @@ class ResampleFwdLinear(ResampleFwdAny):
             return []
         y, along, sizes = self.lead(p).tensor, self.along(p), three(p.y.dims[2:], 1)
         c = p.y.dims[1]
-        digits = (ceil_div(c, 2 * LANES), *sizes) if along == "c" else (sizes[0] // LANES, *sizes[1:], c)
+        strips = ceil_div(sizes[0], STRIP), *sizes[1:]
+        digits = (c // LANES, *strips) if along == "c" else (*strips, c)
         found = geometry(p.op, p.x.dims)
         names = "sizes window stride begin lift units unit padding".split()
         args = dict({n: found[n] for n in names}, items=prod(digits) * p.y.dims[0], channels=c, outs=sizes,
                     digits=digits, x_strides=strides_of(p.x), y_strides=strides_of(y))
-        return [Launch(f"resample_fwd_linear_{self.math(p)}_{along}", args, {}, self.fuse(p, LANES))]
+        name = f"resample_fwd_linear_{self.math(p)}_{along}{found['window'][2]}"
+        return [Launch(name, args, {}, self.fuse(p, LANES))]
 
 
 class ResampleBwdApart(ResampleBwdAny):
