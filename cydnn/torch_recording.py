@@ -42,7 +42,7 @@ class RecordedCall:
     """A call made ready together with its gradients, for tensors of one layout."""
 
     def __init__(self, function: Function, arrays, options):
-        self.function, self.arrays, self.options = function, list(arrays), options
+        self.function, self.options = function, options
         self.records = torch.is_grad_enabled() and any(torch.is_tensor(x) and x.requires_grad for x in arrays)
         self.saves = function.saves if self.records else 0
         with torch.no_grad():

@@ -1,4 +1,7 @@
 """Calls that record gradients past torch's dispatcher: found again by what they were given, by it alone."""
+import gc
+import weakref
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -125,3 +128,18 @@ def test_a_step_knows_the_calls_of_the_step_before(monkeypatch):
         T.conv2d(Y, W)
     assert len(found) == 3
     forget()
+
+
+def test_a_first_call_keeps_no_tensor():
+    """What a call is remembered by does not hold on to the tensors, nor to the graph of gradients behind them."""
+    w, scale, bias = (torch.randn(n, requires_grad=True) for n in ((8, 3, 3, 3), 8, 8))
+    forget()
+    with C.replaced():
+        x = T.conv2d(torch.randn(2, 3, 8, 8), w, padding=1)
+        y = T.batch_norm(x, None, None, scale, bias, training=True)
+        refs = [weakref.ref(x), weakref.ref(y)]
+        del x
+        y.sum().backward()
+        del y
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
