@@ -131,7 +131,7 @@ def test_a_step_knows_the_calls_of_the_step_before(monkeypatch):
 
 
 def test_a_first_call_keeps_no_tensor():
-    """What a call is remembered by does not hold on to the tensors, nor to the graph of gradients behind them."""
+    """What a call is remembered by holds neither tensors nor the gradients behind them."""
     w, scale, bias = (torch.randn(n, requires_grad=True) for n in ((8, 3, 3, 3), 8, 8))
     forget()
     with C.replaced():

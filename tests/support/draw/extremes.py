@@ -247,4 +247,5 @@ SPREADING = "conv_dgrad_few"                     # zeros are multiplied with wha
 
 def suits(way, kernel: str) -> bool:
     """May a kernel's problems have numbers of a way? Messages are not any numbers."""
-    return not kernel.startswith("peer_reduction") and not (way is other_nans and kernel.startswith(SPREADING))
+    never = ("peer_reduction", SPREADING) if way is other_nans else "peer_reduction"
+    return not kernel.startswith(never)
