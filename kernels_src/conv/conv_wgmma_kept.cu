@@ -16,11 +16,13 @@ block   = [640, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "1024 + k * TILE_N * {sizeof(T)} + stages * 4 * 8208 + 32768 + 8"
 extra   = ["blocks"]
-needs   = ["m >= 1", "k >= {line(T)}", "k % {line(T)} == 0", "n == columns * TILE_N", "blocks % columns == 0",
+needs   = ["m >= 1", "k >= {line(T)}", "k % {line(T)} == 0", "n >= 2", "columns == ceil_div(n, TILE_N)",
+           "TILE_N == 64 or n == columns * TILE_N", "blocks % columns == 0",
            "stages >= 2", "4 <= rank and rank <= 5", "2 <= y_form and y_form <= 3", "m <= 2147482624"]
 marks   = ["ahead", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
-               n2c{24 if W_MAJOR == 'bk' else TILE_N}h9w5 k{TILE_N if W_MAJOR == 'bk' else 24}r3s2 \
+               n2c{24 if W_MAJOR == 'bk' else 88 if TILE_N == 64 else 128}h9w5 \
+               k{24 if W_MAJOR != 'bk' else 88 if TILE_N == 64 else 128}r3s2 \
                stride={2 if W_MAJOR == 'bk' else 1},1 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                n5c{64 if W_MAJOR == 'bk' else 2 * TILE_N}h13w16 k{2 * TILE_N if W_MAJOR == 'bk' else 64}r1s1 \

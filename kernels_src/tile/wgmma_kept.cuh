@@ -76,6 +76,20 @@ DEVICE void kept_sums(typename Tile::Sum (&d)[Tile::sums], KeptRing<Tile>& ring,
     if (speaks) barrier_arrive(read);
 }
 
+// A warp: v += beta * c, pairs of a slice as in WgmmaOut::blend_pairs, of which some may lie behind the last
+// column: these get what is in it.
+template <int Count, int From, class Tile, class T>
+DEVICE void kept_blend(const WgmmaOut<Tile, T>& to, float (&v)[Count], int row, int col, Int<From>) {
+    const int lane = threadIdx.x % 32;
+    row += threadIdx.x / 32 % 4 * 16 + lane / 4, col += lane % 4 * 2;
+    UNROLL for (int j = 0; j < Count / 4; ++j) UNROLL for (int half = 0; half < 2; ++half) {
+        float old[2], *two = v + 4 * j + 2 * half;
+        const T* const line = to.c + min(row + 8 * half, to.m - 1) * to.c_m;
+        Vec<T, 2>::load(line + min(col + 2 * Count * From + 8 * j, to.n - 2)).get(old);
+        two[0] += to.beta * old[0], two[1] += to.beta * old[1];
+    }
+}
+
 // `columns` blocks that follow each other have the same rows, and different columns. A warpgroup takes every
 // places * 4-th 64 rows. `stages`: of each warpgroup.
 template <class A, class B, class Tile, class T, class Source>
@@ -118,7 +132,10 @@ DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap&
         kept_sums<Tile, A, B>(d, ring, steps);
         if (!to.has_rows(row)) continue;
         const auto change = [&](auto& v, auto s) { to.change(v, 0, 0, row, col, s); };
-        const auto blend = [&](auto& v, auto s) { to.blend_pairs(v, 0, row, col, s); };
+        const auto blend = [&](auto& v, auto s) {
+            if constexpr (Tile::n == 64) kept_blend(to, v, row, col, s);
+            else to.blend_pairs(v, 0, row, col, s);
+        };
         if (to.form == FUSED)
             store_changed<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group, change);
         else if (to.beta != 0.f)

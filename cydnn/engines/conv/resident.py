@@ -24,10 +24,12 @@ MEMORY, NEAR = 0.91, 3.06                        # share of the bandwidth; how t
 def stages(engine, p, dev, columns: int) -> int:
     """Of a warpgroup, beside the filters of so many channels; 0 where they cannot stay."""
     g = engine.matrices(p)[1]
-    if p.last or g.count > 1 or not g.n or g.n % columns or g.n // columns > dev.sms:
+    if p.last or g.count > 1 or not g.n or ceil_div(g.n, columns) > dev.sms:
         return 0
     if engine.boxes(p, WARP_ROWS) is None:
         return 0
+    if g.n % columns and (columns > 64 or engine.tail(p)):                   # what is fused would read columns
+        return 0                                                             # that are none
     needs = kernels.get(_kernel(engine, p, columns)).smem_bytes
     return next((n for n in range(MOST, LEAST - 1, -1) if needs(k=g.k, stages=n) <= dev.smem_bytes), 0)
 
@@ -43,7 +45,7 @@ def configs(engine, p, dev) -> list[Config]:
 def us(engine, p, dev, config) -> float:
     """Estimated: what comes in, products, what is fused, or memory; more where some are near."""
     g, n, line = engine.matrices(p)[1], config.resident, line_of(p)
-    rounds = ceil_div(ceil_div(g.m, GROUP_ROWS), dev.sms // (g.n // n))    # tiles of a block
+    rounds = ceil_div(ceil_div(g.m, GROUP_ROWS), dev.sms // ceil_div(g.n, n))        # tiles of a block
     coming = (LATE + LATE_EACH * n) / (GROUPS * stages(engine, p, dev, n))
     step = max(GROUP_ROWS * n * line.elements / (line.macs * SHARE[n] * tile_cost.POWER), coming)
     fused = mma.ISSUE * GROUP_ROWS * n * (fusion.work(engine.tail(p)) + OUT)
@@ -56,7 +58,7 @@ def us(engine, p, dev, config) -> float:
 def launches(engine, p, dev, config) -> list:
     v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.resident
     x, w = engine.operands(p, v, Tile(GROUP_ROWS, columns, 1.0, 1), steps)
-    count, tail, boxes = g.n // columns, engine.tail(p), engine.boxes(p, WARP_ROWS)
+    count, tail, boxes = ceil_div(g.n, columns), engine.tail(p), engine.boxes(p, WARP_ROWS)
     args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"),
                 m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,
                 y_form=form(boxes, is_fused=tail is not None, is_whole=True), y_m=g.c[0], rank=len(x.dims),
