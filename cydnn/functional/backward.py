@@ -144,8 +144,8 @@ class BackwardWalk:
 
 
 def reads_results(trace: Trace, results) -> bool:
-    """The gradients may need what was returned, not the arguments alone."""
-    made = {v.uid for v in results}
+    """The gradients may need what was returned, not the arguments and what is saved beside it alone."""
+    made = {v.uid for v in results if all(v is not one for one in trace.saved)}
     for node, _ in trace.nodes:
         own = {o for o in node.op.writes if node.operands.get(o) in made}
         reads = {r for row in node.op.gradients.values() for r in row.reads.values()}

@@ -95,6 +95,20 @@ def test_running_statistics_move_once_a_step():
     assert torch.allclose(ours.weight.grad, theirs.weight.grad, atol=1e-3)
 
 
+def test_a_result_that_no_gradient_reads_may_be_changed():
+    """As a ReLU in place behind a batch norm, or a sum in place, changes it."""
+    scale, shift = torch.rand(4, requires_grad=True), torch.rand(4, requires_grad=True)
+
+    def block(normed):
+        def run(x):
+            y = normed(x, None, None, scale, shift, True)
+            y += x
+            return y.relu_()
+        return run
+    pairs = zip(gradients(block(C.batch_norm), X), gradients(block(T.batch_norm), X))
+    assert all(torch.allclose(a, b, atol=1e-3) for a, b in pairs)
+
+
 def test_a_subclass_and_a_forward_gradient_take_the_dispatcher(made):
     class Own(torch.Tensor):
         pass
