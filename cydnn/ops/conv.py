@@ -11,7 +11,7 @@ import numpy as np
 from ..status import BadParam
 from ..tensor import TensorDesc
 from .attribute import choice, ints
-from .op import Op
+from .op import Gradient, Op
 from .reduction import Reduction
 from .window import padded, views, window_out
 
@@ -148,6 +148,13 @@ class ConvDgrad(Conv, reads="dy w", writes="dx", gradient_of=ConvFprop):
     parts = ("dx", "w", "dy")
     api = "CONVOLUTION_BACKWARD_DATA"
     api_names = _api_names("BWD_DATA", parts)
+
+    @property
+    def gradients(self):
+        """Of the adjoint, which a transposed convolution is."""
+        own = {name: getattr(self, name) for name in self.attributes()}
+        return dict(dy=Gradient(ConvFprop(**own), "y", dict(x="ddx", w="w")),
+                    w=Gradient(ConvWgrad(**own), "dw", dict(x="ddx", dy="dy")))
 
     def check(self, dy, w):
         yield 3 <= dy.rank <= 5, f"dy must have 1 to 3 spatial dims; got rank {dy.rank}"

@@ -55,12 +55,12 @@ class Op:
     (written, read) pairs that may be one buffer. ``keeps`` names the outputs whose old content is an input
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
     no cast stands between; ``asked`` the optional outputs that are there only where they are named;
-    ``by_value`` the inputs that may also be numbers given at execute; ``shared`` those that lie on several
-    devices, all of which write there, so that ``reference`` gets the memory itself (``rank``, an attribute,
-    is the number of the own one); ``special``
-    {operand, or attribute: what an engine must understand where it is there, or set}. ``notes`` are facts
-    for the user of what any kernel makes of it. ``compute`` is the type that sums and functions are asked in;
-    ``math`` the one they are done in, at least as accurate.
+    ``by_value`` the inputs that may also be numbers given at execute; ``unread`` the inputs whose values say
+    nothing, only their dims do; ``shared`` those that lie on several devices, all of which write there, so
+    that ``reference`` gets the memory itself (``rank``, an attribute, is the number of the own one);
+    ``special`` {operand, or attribute: what an engine must understand where it is there, or set}. ``notes``
+    are facts for the user of what any kernel makes of it. ``compute`` is the type that sums and functions
+    are asked in; ``math`` the one they are done in, at least as accurate.
     ``gradient_of`` in the head of a backward op names its forward op, which has its attributes, and whose
     ``gradients`` it joins: its operands have the names of the forward op's, ``d`` and a name is a gradient.
     ``api`` is the name of the operation's descriptor in the backend API, ``api_names`` what it calls
@@ -82,6 +82,7 @@ class Op:
     asked: ClassVar[frozenset] = frozenset()
     by_value: ClassVar[frozenset] = frozenset()
     shared: ClassVar[frozenset] = frozenset()
+    unread: ClassVar[frozenset] = frozenset()
     special: ClassVar[dict] = {}
     name: ClassVar[str] = ""
     notes: ClassVar[tuple] = ()
@@ -180,12 +181,12 @@ class Op:
         """{input: its gradient}, where alpha and beta have their defaults; inputs of which none is declared
         are left out. Rows with one op are one node, whose numbers (epsilon) are this op's. What that node
         keeps is zeros where it is a gradient; else it is this op's operand (a reserve), and later rows read
-        what became of it."""
+        what became of it. For an operand that is not read stands its gradient."""
         found = {}
         for kind in self.backward:
             op = kind(**{name: getattr(self, name) for name in kind.attributes().keys() & self.attributes()})
             made = {output: output[1:] for output in kind.writes if output[1:] in self.reads}
-            reads = {name: name for name in (*kind.reads, *kind.writes)
+            reads = {name: f"d{name}" if name in kind.unread else name for name in (*kind.reads, *kind.writes)
                      if name in kind.reads or name in kind.keeps and name not in made}
             found |= {name: Gradient(op, output, reads) for output, name in made.items()}
         return found

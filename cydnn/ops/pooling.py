@@ -112,6 +112,7 @@ class PoolingBwd(Pooling, reads="y dy x", writes="dx", gradient_of=PoolingFwd):
 
     y, dy (n, c, out…), x, dx (n, c, spatial…). Spec: v5 guide, cudnnPoolingBackward.
     """
+    unread = frozenset({"y"})
 
     def check(self, y, dy, x):
         yield from self.rules(x.dims)

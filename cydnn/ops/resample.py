@@ -217,6 +217,7 @@ class ResampleBwd(Resample, reads="dy x? y? index?", writes="dx", gradient_of=Re
                      dx="OPERATION_RESAMPLE_BWD_DXDESC", alpha="OPERATION_RESAMPLE_BWD_ALPHA",
                      beta="OPERATION_RESAMPLE_BWD_BETA", compute="RESAMPLE_COMP_TYPE")
     fixed = frozenset(["index"])
+    unread = frozenset({"y"})
 
     def check(self, dy, x, y, index):
         yield (self.mode != "max" or x is not None or index is not None,

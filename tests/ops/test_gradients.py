@@ -72,7 +72,10 @@ def test_a_gradient_is_a_node_of_names_that_the_forward_operation_has():
     found = ops.ConvFprop(pre_pad=1, stride=2).gradients
     assert found == dict(x=(ops.ConvDgrad(pre_pad=1, stride=2), "dx", dict(dy="dy", w="w")),
                          w=(ops.ConvWgrad(pre_pad=1, stride=2), "dw", dict(x="x", dy="dy")))
-    assert ops.Matmul().gradients == ops.Pointwise(mode="add").gradients == ops.ConvDgrad().gradients == {}
+    assert ops.Matmul().gradients == ops.Pointwise(mode="add").gradients == ops.ConvWgrad().gradients == {}
+    assert {n: g.reads for n, g in ops.ConvDgrad().gradients.items()} == dict(
+        dy=dict(x="ddx", w="w"), w=dict(x="ddx", dy="dy"))
+    assert ops.PoolingFwd(mode="max").gradients["x"].reads == dict(y="dy", dy="dy", x="x")     # y is not read
     for op in ops.OPS:
         known = {*op.operands(), *(f"d{n}" for n in op.writes)}
         assert all(known >= set(g.reads.values()) for g in op().gradients.values()), op
