@@ -19,9 +19,10 @@ except ModuleNotFoundError as error:
 from . import torch_attention
 from .functional import FUNCTIONS, Function
 from .locks import Bounded
-from .given import reason, shown
+from .given import reason
 from .names import missing
 from .status import BadParam, CydnnError
+from .torch_names import NAMES, given as arguments
 from .torch_operators import backward_of, described, fake_of, plain, registered, walked
 from .torch_recording import are_plain, inplace, is_watched, known, recorded
 
@@ -85,27 +86,33 @@ def _moving(normalized, whole):
     return batch_norm
 
 
+DRAWING = dict(attention="dropout_p", dropout="p")           # functions that draw, and by which probability
+
+
 def _drawn(name: str, given: dict) -> dict:
     """The arguments of a function, with the seed of dropout, of torch's generator, where none is given. Not
     inside of torch.compile, where it would be a constant."""
-    is_drawn = name == "attention" and given.get("dropout_p") and given.get("seed") is None
-    if not is_drawn or torch.compiler.is_compiling():
+    share = given.get(DRAWING.get(name), 0.5 if name == "dropout" else 0)
+    if not share or given.get("seed") is not None or not given.get("training", True) or name not in DRAWING:
         return given
-    return {**given, "seed": int(torch.randint(1 << 31, ()))}
+    return given if torch.compiler.is_compiling() else {**given, "seed": int(torch.randint(1 << 31, ()))}
 
 
 def _drawing(function: Function, call):
-    """``attention``, of which torch says what is dropped."""
-    def attention(*args, **kw):
-        if len(args) > 4 or kw.get("dropout_p"):
-            args, kw = (), _drawn("attention", {**dict(zip(function.signature.parameters, args)), **kw})
+    """A function of which torch says what is dropped."""
+    names = tuple(function.signature.parameters)
+
+    def drawing(*args, **kw):
+        if function.name == "dropout" or len(args) > 4 or kw.get("dropout_p"):
+            args, kw = (), _drawn(function.name, {**dict(zip(names, args)), **kw})
         return call(*args, **kw)
-    return wraps(call)(attention)
+    return wraps(call)(drawing)
 
 
 CALLERS = {name: _caller(function, registered(function)) for name, function in FUNCTIONS.items()}
 
-CALLERS["attention"] = _drawing(FUNCTIONS["attention"], CALLERS["attention"])
+for _name in DRAWING:
+    CALLERS[_name] = _drawing(FUNCTIONS[_name], CALLERS[_name])
 torch_attention.register(backward_of(FUNCTIONS["attention"]))
 
 
@@ -117,40 +124,7 @@ def __getattr__(name):
 
 # ---- In place of torch.nn.functional ----
 
-def _pooled(name: str, *order):
-    """Arguments of a pool of torch; those that ours does not have must be left at their defaults."""
-    others = dict(dilation=1, ceil_mode=False, return_indices=False, divisor_override=None)
-
-    def turned(*args, **kw):
-        given = {**dict(zip(("input", "kernel_size", "stride", "padding", *order), args)), **kw}
-        for option in [o for o in others if o in given]:
-            value = given.pop(option)
-            if value not in (others[option], (1,) * (given["input"].dim() - 2)):
-                raise BadParam(f"{name}: {option} must be {others[option]}; got {shown(value)}")
-        return given
-    return turned
-
-
-def _plainly(name: str):
-    """Arguments of a function of torch that has ways of its own to run."""
-    def turned(input, *args, inplace=False, _stacklevel=3, **kw):
-        if inplace:
-            raise BadParam(f"{name}: inplace must be False; got True")
-        return dict(zip(FUNCTIONS[REPLACED[name]].signature.parameters, (input, *args)), **kw)
-    return turned
-
-
-REPLACED = {                                     # name in torch.nn.functional -> ours
-    **{f"conv{n}d": "conv" for n in (1, 2, 3)}, **{f"avg_pool{n}d": "avg_pool" for n in (1, 2, 3)},
-    "max_pool2d": "max_pool", "scaled_dot_product_attention": "attention",
-    **{name: name for name in ("linear", "batch_norm", "layer_norm", "rms_norm", "relu", "gelu", "silu",
-                               "softplus", "leaky_relu", "elu", "softmax", "log_softmax")}}
-TURNED = {"max_pool2d": _pooled("max_pool2d", "dilation", "ceil_mode", "return_indices"),
-          **{f"avg_pool{n}d": _pooled(f"avg_pool{n}d", "ceil_mode", "count_include_pad", "divisor_override")
-             for n in (1, 2, 3)}}
-
-
-MEMORIES = {name: known(FUNCTIONS[ours]) for name, ours in REPLACED.items()}
+MEMORIES = {name: known(FUNCTIONS[row.ours]) for name, row in NAMES.items()}
 
 
 def _checked(function: Function, given):
@@ -189,9 +163,13 @@ def _cast(name: str, given: dict) -> dict:
     return {n: x.to(kind) if is_cast(x) else x for n, x in given.items()}
 
 
+def _overwritten(call, given: dict):
+    """What a call writes over its input, by what torch records of it."""
+    return given["input"].copy_(call(**{**given, "input": given["input"].clone()}))
+
+
 def _replacement(name: str, theirs):
-    function, ours = FUNCTIONS[REPLACED[name]], CALLERS[REPLACED[name]]
-    turned, memory = TURNED.get(name) or _plainly(name), MEMORIES[name]
+    function, ours, memory = FUNCTIONS[NAMES[name].ours], CALLERS[NAMES[name].ours], MEMORIES[name]
 
     def call(*args, **kw):
         _calls[name] += 1
@@ -201,14 +179,19 @@ def _replacement(name: str, theirs):
             found = memory.find(args, kw) if is_short and not is_cast else None
             if found is not None:
                 return found[0].run(found[1])
-            given = _drawn(function.name, _cast(name, turned(*args, **kw)))
-            found = memory.find((), given) if is_short and is_cast else None
+            given = arguments(name, args, kw)
+            if name == "dropout" and not (given.get("training", True) and given.get("p", 0.5)):
+                return given["input"]                            # as torch's
+            given = _drawn(function.name, _cast(name, given))
+            is_over = given.pop("inplace", False)
+            is_kept = is_cast and not is_over
+            found = memory.find((), given) if is_short and is_kept else None
             if found is not None:
                 return found[0].run(found[1])
             _checked(function, given)
             if is_short and are_plain(args, kw):
-                return recorded(function, memory, given, *(((), given) if is_cast else (args, kw)))
-            return ours(**given)
+                return recorded(function, memory, given, *(((), given) if is_kept else (args, kw)), is_over)
+            return _overwritten(ours, given) if is_over else ours(**given)
         except (CydnnError, TypeError) as error:
             _fallbacks[name, error.args[0] if isinstance(error, CydnnError) else reason(error)] += 1
             return theirs(*args, **kw)
@@ -219,7 +202,7 @@ def _replacement(name: str, theirs):
 def replaced():
     """Inside, the functions of torch.nn.functional that ours stand for are ours, in all threads."""
     room = torch.nn.functional
-    before = {name: getattr(room, name) for name in REPLACED}
+    before = {name: getattr(room, name) for name in NAMES}
     try:
         for name, theirs in before.items():
             setattr(room, name, _replacement(name, theirs))

@@ -16,10 +16,12 @@ def matmul(input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
     with a vector."""
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = ..., *, dtype: Any = ...) -> Tensor:
     """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
-def max_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, dtype: Any = ...) -> Tensor:
-    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
-def avg_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, dtype: Any = ...) -> Tensor:
-    """The mean of each window, in which the padding counts or does not."""
+def max_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, dtype: Any = ...) -> Tensor:
+    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    ``ceil_mode``: a last window that reaches beyond the padding counts too."""
+def avg_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, dtype: Any = ...) -> Tensor:
+    """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    ``ceil_mode``: a last window that reaches there counts too."""
 def softmax(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:
     """exp(x) over its sum along a dim."""
 def log_softmax(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:
@@ -28,8 +30,13 @@ def layer_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = ..
     """weight * (x - mean) / sqrt(var + eps) + bias, with the statistics of the last dims."""
 def rms_norm(input: Tensor, normalized_shape: Ints, weight: Tensor | None = ..., eps: float | None = ..., *, dtype: Any = ...) -> Tensor:
     """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
-def instance_norm(input: Tensor, *, weight: Tensor | None = ..., bias: Tensor | None = ..., eps: float = ..., dtype: Any = ...) -> Tensor:
-    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = ..., bias: Tensor | None = ..., eps: float = ..., *, dtype: Any = ...) -> Tensor:
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+    image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+    last two one behind the other in memory."""
+def instance_norm(input: Tensor, running_mean: Tensor | None = ..., running_var: Tensor | None = ..., weight: Tensor | None = ..., bias: Tensor | None = ..., use_input_stats: bool = ..., momentum: float = ..., eps: float = ..., *, dtype: Any = ...) -> Tensor:
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+    where ``use_input_stats`` is False, with the running ones, which do not move."""
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = ..., bias: Tensor | None = ..., training: bool = ..., momentum: float = ..., eps: float = ..., *, dtype: Any = ...) -> Tensor:
     """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
     ``training``, with those of the batch; running statistics that are given then move by ``momentum``."""
@@ -43,6 +50,56 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | Non
     others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
     h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
     others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+def hardtanh(input: Tensor, min_val: float = ..., max_val: float = ..., *, dtype: Any = ...) -> Tensor:
+    """x, not below ``min_val`` and not above ``max_val``."""
+def relu6(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x, not below 0 and not above 6."""
+def hardsigmoid(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """(x + 3) / 6, not below 0 and not above 1."""
+def hardswish(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x times its hardsigmoid."""
+def mish(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x * tanh(softplus(x))."""
+def selu(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """scale * elu(x, alpha), of the numbers that keep mean and variance."""
+def celu(input: Tensor, alpha: float = ..., *, dtype: Any = ...) -> Tensor:
+    """x above 0, alpha * (exp(x / alpha) - 1) below."""
+def logsigmoid(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """The logarithm of the sigmoid."""
+def softsign(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x / (1 + |x|)."""
+def tanhshrink(input: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x - tanh(x)."""
+def softshrink(input: Tensor, lambd: float = ..., *, dtype: Any = ...) -> Tensor:
+    """x less ``lambd`` toward 0, and 0 where it is nearer."""
+def hardshrink(input: Tensor, lambd: float = ..., *, dtype: Any = ...) -> Tensor:
+    """x where it is further than ``lambd`` from 0, else 0."""
+def threshold(input: Tensor, threshold: float, value: float, *, dtype: Any = ...) -> Tensor:
+    """x above the threshold, else ``value``."""
+def prelu(input: Tensor, weight: Tensor, *, dtype: Any = ...) -> Tensor:
+    """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+def softmin(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:
+    """exp(-x) over its sum along a dim."""
+def dropout(input: Tensor, p: float = ..., training: bool = ..., *, seed: Tensor | float = ..., offset: Tensor | float = ..., dtype: Any = ...) -> Tensor:
+    """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+    element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+    ``rng``."""
+def conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, dtype: Any = ...) -> Tensor:
+    """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
+
+    input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+    (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
+def interpolate(input: Tensor, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, dtype: Any = ...) -> Tensor:
+    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+    ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+    Places are exact fractions, not rounded to f32."""
+def adaptive_avg_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
+    """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
+    for a dim that stays."""
+def adaptive_max_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
+    """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
 def abs(input: Tensor, *, dtype: Any = ...) -> Tensor:
     """abs of every element."""
 def neg(input: Tensor, *, dtype: Any = ...) -> Tensor:
@@ -123,8 +180,8 @@ def elu(input: Tensor, alpha: float = ..., *, dtype: Any = ...) -> Tensor:
     """x above 0, alpha * (exp(x) - 1) below."""
 def leaky_relu(input: Tensor, negative_slope: float = ..., *, dtype: Any = ...) -> Tensor:
     """x above 0, negative_slope * x below."""
-def softplus(input: Tensor, beta: float = ..., *, dtype: Any = ...) -> Tensor:
-    """log(1 + exp(beta * x)) / beta."""
+def softplus(input: Tensor, beta: float = ..., threshold: float = ..., *, dtype: Any = ...) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
 def where(condition: Tensor, input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
     """input where the condition is not 0, else other."""
 def replaced() -> ContextManager[None]:

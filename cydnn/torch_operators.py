@@ -74,8 +74,8 @@ def fake_of(function: Function):
         said = [described(name, x) for name, x in zip(function.arrays, arrays)]
         trace, results, is_tuple = function.traced(said, arrays, options, bool(function.saves))
         graph = trace.finish(results)
-        made = [_empty(tensors[0], (_seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths))
-                for v in results]
+        seen = [v.user or _seen(graph.tensors[v.uid].desc, v.shape) for v in results]
+        made = [_empty(tensors[0], (d, v.uid in trace.truths)) for d, v in zip(seen, results)]
         return _filled(function, tuple(made) if is_tuple else made[0], tensors[0])
     return fake
 

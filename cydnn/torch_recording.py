@@ -35,6 +35,20 @@ def _walked(ctx, grad):
     return None, *ctx.call.gradients(ctx.saved_tensors, grad, ctx.needs_input_grad)
 
 
+class Overwriting(Recording):
+    """The same of a function whose result is written over its input. What a gradient reads is a copy of the
+    input, or the result where the gradient is the same of both."""
+
+    @staticmethod
+    def forward(ctx, call, x, *numbers):
+        kept = x if call.reads_either else x.clone()
+        call.forward.run((kept, *numbers), x)
+        ctx.mark_dirty(x)
+        ctx.call = call
+        ctx.save_for_backward(kept)
+        return x
+
+
 _again = once_differentiable(_walked)            # create_graph: a gradient of a gradient is refused by torch
 
 
@@ -85,6 +99,26 @@ class RecordedCall:
         return grads
 
 
+READS_EITHER = frozenset(("relu", "leaky_relu", "hardtanh"))    # the slope at y is that at x
+
+
+class OverwritingCall(RecordedCall):
+    """A call of a function of one array and numbers, whose result is written over it."""
+
+    @property
+    def reads_either(self) -> bool:
+        return self.function.name in READS_EITHER
+
+    def run(self, arrays):
+        x = arrays[0]
+        if self.records:
+            return Overwriting.apply(self, *arrays)
+        self.forward.run(arrays, x)
+        if not x.is_inference():
+            torch.autograd.graph.increment_version(x)
+        return x
+
+
 def inplace(function: Function, options) -> tuple:
     """Which arguments a call moves on, and no gradient reads: the running statistics of batch norm."""
     return (1, 2) if function.name == "batch_norm" and options[0] else ()
@@ -110,12 +144,13 @@ def are_plain(args, kw) -> bool:
     return bool(tensors) and all(kind in _TENSORS for kind in tensors)
 
 
-def recorded(function: Function, memory: Known, given: dict, args, kw):
+def recorded(function: Function, memory: Known, given: dict, args, kw, is_over=False):
     """The result of a call that is not known yet. ``given``: its arguments by our names; ``args``, ``kw``: as
-    the caller wrote them, by which it is known from now on. Arrays have torch's places and names."""
+    the caller wrote them, by which it is known from now on, unless a seed is drawn each time. Arrays have
+    torch's places and names. ``is_over``: the result is written over the input."""
     arrays, options, *_ = function._bind(**given)
-    made = RecordedCall(function, arrays, plain(options))
-    if not (function.name == "attention" and options[0]):    # a seed of its own each time
+    made = (OverwritingCall if is_over else RecordedCall)(function, arrays, plain(options))
+    if given.get("seed") is None:
         places = [(name, function._places[name]) for name in function.arrays]
         memory.keep(made, tuple([at if at < len(args) else name if name in kw else None
                                  for name, at in places]), args, kw)

@@ -35,7 +35,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "tune",
     "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
-    "torch_attention torch_operators",
+    "torch_attention torch_names torch_operators",
     "torch_recording",
     "backend torch",
     "cudnn",

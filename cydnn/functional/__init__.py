@@ -1,7 +1,7 @@
 """Functions on arrays of NumPy, torch, CuPy and the array API: ``y = cydnn.conv(x, w, padding=1)``.
 Results are arrays of the caller's library, on its device, in its memory format.
 """
-from . import network, pointwise
+from . import activations, images, network, pointwise
 from .function import FUNCTIONS, Function, Prepared, forget
 
 globals().update(FUNCTIONS)

@@ -79,34 +79,42 @@ linear: _linear
 """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
 
 class _max_pool(Protocol):
-    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
-    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+        ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
-    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+        ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
-    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 max_pool: _max_pool
-"""The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
+"""The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+``ceil_mode``: a last window that reaches beyond the padding counts too."""
 
 class _avg_pool(Protocol):
-    """The mean of each window, in which the padding counts or does not."""
+    """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    ``ceil_mode``: a last window that reaches there counts too."""
     @overload
-    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """The mean of each window, in which the padding counts or does not."""
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+        ``ceil_mode``: a last window that reaches there counts too."""
     @overload
-    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """The mean of each window, in which the padding counts or does not."""
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+        ``ceil_mode``: a last window that reaches there counts too."""
     @overload
-    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 avg_pool: _avg_pool
-"""The mean of each window, in which the padding counts or does not."""
+"""The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+``ceil_mode``: a last window that reaches there counts too."""
 
 class _softmax(Protocol):
     """exp(x) over its sum along a dim."""
@@ -168,20 +176,47 @@ class _rms_norm(Protocol):
 rms_norm: _rms_norm
 """weight * x / sqrt(mean of squares + eps), over the last dims; eps None: that of input's type."""
 
+class _group_norm(Protocol):
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+    image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+    last two one behind the other in memory."""
+    @overload
+    def __call__(self, input: A, num_groups: int, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+        image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+        last two one behind the other in memory."""
+    @overload
+    def __call__(self, input: A, num_groups: int, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, num_groups: int, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+        image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+        last two one behind the other in memory."""
+    @overload
+    def prepare(self, input: A, num_groups: int, weight: A | None = ..., bias: A | None = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+group_norm: _group_norm
+"""weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+last two one behind the other in memory."""
+
 class _instance_norm(Protocol):
-    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+    where ``use_input_stats`` is False, with the running ones, which do not move."""
     @overload
-    def __call__(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    def __call__(self, input: A, running_mean: A | None = ..., running_var: A | None = ..., weight: A | None = ..., bias: A | None = ..., use_input_stats: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+        where ``use_input_stats`` is False, with the running ones, which do not move."""
     @overload
-    def __call__(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, input: A, running_mean: A | None = ..., running_var: A | None = ..., weight: A | None = ..., bias: A | None = ..., use_input_stats: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+    def prepare(self, input: A, running_mean: A | None = ..., running_var: A | None = ..., weight: A | None = ..., bias: A | None = ..., use_input_stats: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+        where ``use_input_stats`` is False, with the running ones, which do not move."""
     @overload
-    def prepare(self, input: A, *, weight: A | None = ..., bias: A | None = ..., eps: float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, input: A, running_mean: A | None = ..., running_var: A | None = ..., weight: A | None = ..., bias: A | None = ..., use_input_stats: bool = ..., momentum: float = ..., eps: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 instance_norm: _instance_norm
-"""weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+"""weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+where ``use_input_stats`` is False, with the running ones, which do not move."""
 
 class _batch_norm(Protocol):
     """weight * (x - mean) / sqrt(var + eps) + bias for each channel: with the running statistics, or, where
@@ -255,6 +290,346 @@ query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or witho
 others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
 h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
 others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+
+class _hardtanh(Protocol):
+    """x, not below ``min_val`` and not above ``max_val``."""
+    @overload
+    def __call__(self, input: A, min_val: float = ..., max_val: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x, not below ``min_val`` and not above ``max_val``."""
+    @overload
+    def __call__(self, input: A, min_val: float = ..., max_val: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, min_val: float = ..., max_val: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x, not below ``min_val`` and not above ``max_val``."""
+    @overload
+    def prepare(self, input: A, min_val: float = ..., max_val: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+hardtanh: _hardtanh
+"""x, not below ``min_val`` and not above ``max_val``."""
+
+class _relu6(Protocol):
+    """x, not below 0 and not above 6."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x, not below 0 and not above 6."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x, not below 0 and not above 6."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+relu6: _relu6
+"""x, not below 0 and not above 6."""
+
+class _hardsigmoid(Protocol):
+    """(x + 3) / 6, not below 0 and not above 1."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """(x + 3) / 6, not below 0 and not above 1."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """(x + 3) / 6, not below 0 and not above 1."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+hardsigmoid: _hardsigmoid
+"""(x + 3) / 6, not below 0 and not above 1."""
+
+class _hardswish(Protocol):
+    """x times its hardsigmoid."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x times its hardsigmoid."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x times its hardsigmoid."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+hardswish: _hardswish
+"""x times its hardsigmoid."""
+
+class _mish(Protocol):
+    """x * tanh(softplus(x))."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x * tanh(softplus(x))."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x * tanh(softplus(x))."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+mish: _mish
+"""x * tanh(softplus(x))."""
+
+class _selu(Protocol):
+    """scale * elu(x, alpha), of the numbers that keep mean and variance."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """scale * elu(x, alpha), of the numbers that keep mean and variance."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """scale * elu(x, alpha), of the numbers that keep mean and variance."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+selu: _selu
+"""scale * elu(x, alpha), of the numbers that keep mean and variance."""
+
+class _celu(Protocol):
+    """x above 0, alpha * (exp(x / alpha) - 1) below."""
+    @overload
+    def __call__(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x above 0, alpha * (exp(x / alpha) - 1) below."""
+    @overload
+    def __call__(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x above 0, alpha * (exp(x / alpha) - 1) below."""
+    @overload
+    def prepare(self, input: A, alpha: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+celu: _celu
+"""x above 0, alpha * (exp(x / alpha) - 1) below."""
+
+class _logsigmoid(Protocol):
+    """The logarithm of the sigmoid."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The logarithm of the sigmoid."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The logarithm of the sigmoid."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+logsigmoid: _logsigmoid
+"""The logarithm of the sigmoid."""
+
+class _softsign(Protocol):
+    """x / (1 + |x|)."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x / (1 + |x|)."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x / (1 + |x|)."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+softsign: _softsign
+"""x / (1 + |x|)."""
+
+class _tanhshrink(Protocol):
+    """x - tanh(x)."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x - tanh(x)."""
+    @overload
+    def __call__(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x - tanh(x)."""
+    @overload
+    def prepare(self, input: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+tanhshrink: _tanhshrink
+"""x - tanh(x)."""
+
+class _softshrink(Protocol):
+    """x less ``lambd`` toward 0, and 0 where it is nearer."""
+    @overload
+    def __call__(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x less ``lambd`` toward 0, and 0 where it is nearer."""
+    @overload
+    def __call__(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x less ``lambd`` toward 0, and 0 where it is nearer."""
+    @overload
+    def prepare(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+softshrink: _softshrink
+"""x less ``lambd`` toward 0, and 0 where it is nearer."""
+
+class _hardshrink(Protocol):
+    """x where it is further than ``lambd`` from 0, else 0."""
+    @overload
+    def __call__(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x where it is further than ``lambd`` from 0, else 0."""
+    @overload
+    def __call__(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x where it is further than ``lambd`` from 0, else 0."""
+    @overload
+    def prepare(self, input: A, lambd: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+hardshrink: _hardshrink
+"""x where it is further than ``lambd`` from 0, else 0."""
+
+class _threshold(Protocol):
+    """x above the threshold, else ``value``."""
+    @overload
+    def __call__(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x above the threshold, else ``value``."""
+    @overload
+    def __call__(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x above the threshold, else ``value``."""
+    @overload
+    def prepare(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+threshold: _threshold
+"""x above the threshold, else ``value``."""
+
+class _prelu(Protocol):
+    """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+    @overload
+    def __call__(self, input: A, weight: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+    @overload
+    def __call__(self, input: A, weight: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+    @overload
+    def prepare(self, input: A, weight: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+prelu: _prelu
+"""x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+
+class _softmin(Protocol):
+    """exp(-x) over its sum along a dim."""
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """exp(-x) over its sum along a dim."""
+    @overload
+    def __call__(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """exp(-x) over its sum along a dim."""
+    @overload
+    def prepare(self, input: A, dim: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+softmin: _softmin
+"""exp(-x) over its sum along a dim."""
+
+class _dropout(Protocol):
+    """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+    element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+    ``rng``."""
+    @overload
+    def __call__(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+        element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+        ``rng``."""
+    @overload
+    def __call__(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+        element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+        ``rng``."""
+    @overload
+    def prepare(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+dropout: _dropout
+"""x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+``rng``."""
+
+class _conv_transpose(Protocol):
+    """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
+
+    input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+    (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+        (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+        (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+conv_transpose: _conv_transpose
+"""The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
+
+input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+(n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
+
+class _interpolate(Protocol):
+    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+    ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+    Places are exact fractions, not rounded to f32."""
+    @overload
+    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+        ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+        Places are exact fractions, not rounded to f32."""
+    @overload
+    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+        ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+        Places are exact fractions, not rounded to f32."""
+    @overload
+    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+interpolate: _interpolate
+"""Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+Places are exact fractions, not rounded to f32."""
+
+class _adaptive_avg_pool(Protocol):
+    """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
+    for a dim that stays."""
+    @overload
+    def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
+        for a dim that stays."""
+    @overload
+    def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
+        for a dim that stays."""
+    @overload
+    def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+adaptive_avg_pool: _adaptive_avg_pool
+"""The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
+for a dim that stays."""
+
+class _adaptive_max_pool(Protocol):
+    """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+    @overload
+    def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+    @overload
+    def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+    @overload
+    def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+adaptive_max_pool: _adaptive_max_pool
+"""The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
 
 class _abs(Protocol):
     """abs of every element."""
@@ -857,19 +1232,19 @@ leaky_relu: _leaky_relu
 """x above 0, negative_slope * x below."""
 
 class _softplus(Protocol):
-    """log(1 + exp(beta * x)) / beta."""
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
     @overload
-    def __call__(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """log(1 + exp(beta * x)) / beta."""
+    def __call__(self, input: A, beta: float = ..., threshold: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
     @overload
-    def __call__(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, input: A, beta: float = ..., threshold: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """log(1 + exp(beta * x)) / beta."""
+    def prepare(self, input: A, beta: float = ..., threshold: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
     @overload
-    def prepare(self, input: A, beta: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, input: A, beta: float = ..., threshold: float = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 softplus: _softplus
-"""log(1 + exp(beta * x)) / beta."""
+"""log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
 
 class _where(Protocol):
     """input where the condition is not 0, else other."""

@@ -9,28 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ops import Matmul, Op, Pointwise, Reduction, SdpaBwd
+from ..ops import BatchNormInference, Matmul, Op, Pointwise, Reduction, SdpaBwd
 from ..status import InternalError, NotSupported
 from ..tensor import TensorDesc
+from .gradients import OF_RESULT, RULES
 from .trace import Trace, Value, looked
-
-
-def _quotient(t, g, y, x, b):
-    return t.point("div", g, b), lambda: t.point("neg", t.point("div", t.point("mul", g, y), b))
-
-
-RULES = {                                        # mode: (trace, gradient, result, operands) -> gradients
-    "identity": lambda t, g, y, x: (g,),
-    "neg": lambda t, g, y, x: (t.point("neg", g),),
-    "exp": lambda t, g, y, x: (t.point("mul", g, y),),
-    "log": lambda t, g, y, x: (t.point("div", g, x),),
-    "sqrt": lambda t, g, y, x: (t.point("div", g, t.point("add", y, y)),),
-    "add": lambda t, g, y, x, b: (g, g),
-    "sub": lambda t, g, y, x, b: (g, lambda: t.point("neg", g)),
-    "mul": lambda t, g, y, x, b: (t.point("mul", g, b), lambda: t.point("mul", g, x)),
-    "div": _quotient,
-}
-OF_RESULT = frozenset(["exp", "sqrt", "div"])    # those that read it
 
 
 class BackwardWalk:
@@ -68,6 +51,10 @@ class BackwardWalk:
             self._product(values["a"], values["b"], grads["c"])
         elif isinstance(op, Reduction) and op.mode in ("add", "avg"):
             self._sum(op, values["x"], grads["y"])
+        elif isinstance(op, Reduction) and op.mode in ("max", "min"):
+            self._extreme(values["x"], out["y"], grads["y"])
+        elif isinstance(op, BatchNormInference):
+            self._scaled(values, node.scalars["epsilon"], grads["y"])
         else:
             self._declared(node, {**values, **out}, grads)
 
@@ -83,6 +70,21 @@ class BackwardWalk:
             share = 1.0 / max(x.desc.count // max(grad.desc.count, 1), 1)
             wide = t.point("mul", wide, t.number(share, None, wide.rank))
         self._add(x, wide)
+
+    def _extreme(self, x, y, grad):
+        """Those that are the largest or the least share it."""
+        t = self.trace
+        wins = t.point("cmp_eq", x, y)
+        axes = {i for i, (d, e) in enumerate(zip(x.dims, y.dims)) if d != e}
+        self._add(x, t.point("mul", wins, t.point("div", grad, t.fold("add", wins, axes) if axes else wins)))
+
+    def _scaled(self, values, epsilon, grad):
+        """Through a normalization with statistics that are given, which are constants."""
+        t, (x, scale, bias, mean, var) = self.trace, (values[o] for o in BatchNormInference.reads)
+        rstd = t.point("rsqrt", t.point("add", var, t.number(epsilon, None, var.rank)))
+        self._add(x, t.point("mul", grad, t.point("mul", scale, rstd)))
+        self._add(scale, t.point("mul", grad, t.point("mul", t.point("sub", x, mean), rstd)))
+        self._add(bias, grad)
 
     def _declared(self, node, values, grads):
         """By the backward operations that the op names; rows with one operation are one node."""
@@ -149,13 +151,15 @@ def reads_results(trace: Trace, results) -> bool:
     for node, _ in trace.nodes:
         own = {o for o in node.op.writes if node.operands.get(o) in made}
         reads = {r for row in node.op.gradients.values() for r in row.reads.values()}
-        if own and (own & reads or isinstance(node.op, Pointwise) and node.op.mode in OF_RESULT):
+        if own and (own & reads or getattr(node.op, "mode", None) in OF_RESULT.get(type(node.op), ())):
             return True
     return False
 
 
 def _spread(desc: TensorDesc, value: Value) -> tuple:
-    """Dims and strides of memory in the dims of a value, which has others of 1."""
+    """Dims and strides of memory in the dims of a value, which has others of 1, or another form."""
+    if value.form is not None:
+        return value.form(desc.dims, desc.strides)
     left = [s for d, s in zip(desc.dims, desc.strides) if d != 1]
     return value.dims, tuple([left.pop(0) if d != 1 else 1 for d in value.dims])
 

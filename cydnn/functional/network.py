@@ -9,7 +9,7 @@ from functools import partial
 
 from ..given import flag, real, shown, whole, wholes
 from ..ops import (BatchNormInference, BatchNormTraining, ConvFprop, LrnFwd, Matmul, NormFwd, PoolingFwd,
-                   Sdpa, SoftmaxFwd, scores)
+                   ResampleFwd, Sdpa, Slice, SoftmaxFwd, scores)
 from ..status import BadParam
 from ..tensor import TensorDesc
 from .function import Array, Ints, function
@@ -99,28 +99,51 @@ def linear(t, input: Array, weight: Array, bias: Array | None = None):
     return c.shaped((*input.dims[:-1], weight.dims[0]))
 
 
-def _pool(t, where, input, mode, kernel_size, stride, padding):
+def _pool(t, where, input, mode, kernel_size, stride, padding, ceil_mode):
     rank = max(input.rank - 2, 1)
     window = _sizes(f"{where}: kernel_size", kernel_size, rank)
     step = window if stride is None else _sizes(f"{where}: stride", stride, rank)
-    op = PoolingFwd(mode=mode, window=window, stride=step, nan="propagate", compute=t.compute,
-                    pre_pad=_sizes(f"{where}: padding", padding, rank))
+    pad = _sizes(f"{where}: padding", padding, rank)
+    op = PoolingFwd(mode=mode, window=window, stride=step, nan="propagate", compute=t.compute, pre_pad=pad)
+    more = _more(op, input.dims) if flag(f"{where}: ceil_mode", ceil_mode) and input.rank > 2 else ()
+    if any(more):
+        behind = [p + m for p, m in zip(op.geometry(input.rank)[1], more)]
+        if mode == "avg_include_padding" and any(op.geometry(input.rank)[1]):
+            raise BadParam(f"{where}: ceil_mode must be False where padding counts and a window reaches "
+                           "beyond it; got True")
+        op = ResampleFwd(mode="max" if mode == "max" else "avg_exclude_padding", window=window, stride=step,
+                         pre_pad=pad, post_pad=behind, padding="neg_inf" if mode == "max" else "zero",
+                         nan="propagate", compute=t.compute)
     return t.add(op, "y", x=input)
 
 
+def _more(op, dims) -> tuple:
+    """Cells behind the padding that the last windows reach, which begin inside of it."""
+    found = []
+    for size, window, pad, step in zip(dims[2:], *op.geometry(len(dims))):
+        room = size + 2 * pad - window
+        last = -(-room // step)
+        last -= last * step >= size + pad
+        found.append(max(last * step - room, 0))
+    return tuple(found)
+
+
 @function
-def max_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0):
-    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None."""
-    return _pool(t, "max_pool", input, "max", kernel_size, stride, padding)
+def max_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
+             ceil_mode: bool = False):
+    """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    ``ceil_mode``: a last window that reaches beyond the padding counts too."""
+    return _pool(t, "max_pool", input, "max", kernel_size, stride, padding, ceil_mode)
 
 
 @function
 def avg_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
-             count_include_pad: bool = True):
-    """The mean of each window, in which the padding counts or does not."""
+             ceil_mode: bool = False, count_include_pad: bool = True):
+    """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    ``ceil_mode``: a last window that reaches there counts too."""
     is_counted = flag("avg_pool: count_include_pad", count_include_pad)
     mode = "avg_include_padding" if is_counted else "avg_exclude_padding"
-    return _pool(t, "avg_pool", input, mode, kernel_size, stride, padding)
+    return _pool(t, "avg_pool", input, mode, kernel_size, stride, padding, ceil_mode)
 
 
 def _softmax(t, where, input, dim, algorithm):
@@ -175,13 +198,79 @@ def rms_norm(t, input: Array, normalized_shape: Ints, weight: Array | None = Non
 
 
 @function
-def instance_norm(t, input: Array, *, weight: Array | None = None, bias: Array | None = None,
-                  eps: float = 1e-5):
-    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image."""
+def group_norm(t, input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None,
+               eps: float = 1e-5):
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each group of channels of each
+    image, and a weight and a bias for each channel. input (n, c, any dims…), of which three dims have the
+    last two one behind the other in memory."""
+    groups, c = whole("group_norm: num_groups", num_groups), input.dims[1] if input.rank > 1 else 0
+    if groups < 1 or c % groups or not c:
+        raise BadParam(f"group_norm: num_groups must divide input's {c} channels; got {shown(num_groups)}")
+    form = _grouped(groups, input.desc)
+    x = t.look(input, form)
+    y = t.add(NormFwd(mode="layer", axis=2, compute=t.compute), "y",
+              dict(epsilon=real("group_norm: eps", eps)), x=x)
+    split = lambda dims, strides: ((1, groups, c // groups, *(1,) * (x.rank - 3)),
+                                   (0, strides[0] * (c // groups), strides[0], *(0,) * (x.rank - 3)))
+    for name, mode, p in (("weight", "mul", weight), ("bias", "add", bias)):
+        y = y if p is None else t.point(mode, y, t.look(_vector("group_norm", name, p, c), split))
+    return t.seen(y, input.desc, form)
+
+
+def _grouped(groups: int, desc):
+    """(n, c, …) as (n, g, c / g, …), in one dim less where there are three that are one in memory."""
+    def form(dims, strides):
+        c, *rest = zip(dims[1:], strides[1:])
+        if len(rest) == 3:
+            (d, far), (h, near), (w, last) = rest
+            rest = [(d, far), (h * w, last)]
+            if h != 1 and w != 1 and near != w * last:
+                raise BadParam("group_norm: input's last two dims must be one in memory; got strides "
+                               f"{strides}")
+        own = c[0] // groups
+        return tuple(zip((dims[0], strides[0]), (groups, c[1] * own), (own, c[1]), *rest))
+    return form
+
+
+@function
+def instance_norm(t, input: Array, running_mean: Array | None = None, running_var: Array | None = None,
+                  weight: Array | None = None, bias: Array | None = None, use_input_stats: bool = True,
+                  momentum: float = 0.1, eps: float = 1e-5):
+    """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
+    where ``use_input_stats`` is False, with the running ones, which do not move."""
+    real("instance_norm: momentum", momentum)
+    running = dict(running_mean=running_mean, running_var=running_var)
+    is_own = flag("instance_norm: use_input_stats", use_input_stats)
+    for name, value in running.items():
+        _vector("instance_norm", name, value, input.dims[1] if input.rank > 1 else 0)
+        if (value is None) != is_own:
+            must = "absent where use_input_stats is True, as it does not move" if is_own else "given"
+            raise BadParam(f"instance_norm: {name} must be {must}; got {value and value.dims}")
+    if not is_own:
+        given = (t.channels(v, input.rank) for v in (weight, bias, running_mean, running_var))
+        return _normalized(t, input, *given, dict(epsilon=real("instance_norm: eps", eps)))
     made = {o: t.channels(_vector("instance_norm", name, p, input.dims[1]), input.rank)
             for o, name, p in (("scale", "weight", weight), ("bias", "bias", bias))}
     op = NormFwd(mode="instance", axis=2, compute=t.compute)
     return t.add(op, "y", dict(epsilon=real("instance_norm: eps", eps)), x=input, **made)
+
+
+def _normalized(t, input, scale, shift, mean, var, numbers):
+    """By statistics that are given; by pointwise operations where a parameter is absent."""
+    if scale is not None and shift is not None:
+        return t.add(BatchNormInference(compute=t.compute), "y", numbers, x=input, scale=scale, bias=shift,
+                     mean=mean, var=var)
+    rstd = t.point("rsqrt", t.point("add", var, t.number(numbers["epsilon"], None, input.rank)))
+    y = t.point("mul", t.point("sub", input, mean), rstd)
+    y = y if scale is None else t.point("mul", y, scale)
+    return y if shift is None else t.point("add", y, shift)
+
+
+def _of_channels(t, input, mode):
+    """A number for each channel, what the comparison of an element with itself gives: 1 or 0."""
+    one = [d if i == 1 else min(d, 1) for i, d in enumerate(input.dims)]
+    first = t.add(Slice(start=0, stop=one), "y", x=input)
+    return t.point(mode, first, first)
 
 
 @partial(function, saves=2)
@@ -193,15 +282,15 @@ def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array |
     given = dict(weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     is_training = flag("batch_norm: training", training)
     for name, value in given.items():
-        if value is None and (not is_training or name in ("weight", "bias")):
-            why = "" if is_training else ", as training is False"
-            raise BadParam(f"batch_norm: {name} must be given{why}; got None")
+        if value is None and not is_training and name.startswith("running"):
+            raise BadParam(f"batch_norm: {name} must be given, as training is False; got None")
         _vector("batch_norm", name, value, input.dims[1] if input.rank > 1 else 0)
     scale, shift, mean, var = (t.channels(value, input.rank) for value in given.values())
     numbers = dict(epsilon=real("batch_norm: eps", eps))
     if not is_training:
-        return t.add(BatchNormInference(compute=t.compute), "y", numbers, x=input, scale=scale, bias=shift,
-                     mean=mean, var=var)
+        return _normalized(t, input, scale, shift, mean, var, numbers)
+    scale = _of_channels(t, input, "cmp_eq") if scale is None else scale
+    shift = _of_channels(t, input, "cmp_neq") if shift is None else shift
     op, running = BatchNormTraining(compute=t.compute), {}
     if mean is None and var is None:
         return t.saving(op, "y", "mean rstd", numbers, {}, x=input, scale=scale, bias=shift)

@@ -102,10 +102,16 @@ def leaky_relu(t, input: Array, negative_slope: float = 0.01):
 
 
 @function
-def softplus(t, input: Array, beta: float = 1.0):
-    """log(1 + exp(beta * x)) / beta."""
-    return t.point("softplus_fwd", t.in_front(input, 1), softplus_beta=real("softplus: beta", beta)).shaped(
-        input.dims)
+def softplus(t, input: Array, beta: float = 1.0, threshold: float = 20.0):
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
+    slope, most = real("softplus: beta", beta), real("softplus: threshold", threshold)
+    x = t.in_front(input, 1)
+    y = t.point("softplus_fwd", x, softplus_beta=slope)
+    if most < 20:                                # above it they are the same number
+        steep = t.point("mul", x, t.number(slope, None, x.rank))
+        above = t.point("cmp_gt", steep, t.number(most, None, x.rank))
+        y = t.point("binary_select", x, y, above)
+    return y.shaped(input.dims)
 
 
 @function

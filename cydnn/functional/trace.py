@@ -14,12 +14,13 @@ from ..tensor import TensorDesc
 class Value:
     """A tensor of the graph. ``source``: the number of the argument whose memory it is, None for what a node
     makes; ``look``: how the memory is looked at, (dims, strides) -> (dims, strides)."""
-    __slots__ = ("uid", "desc", "source", "look", "shape", "user")
+    __slots__ = ("uid", "desc", "source", "look", "shape", "user", "form")
 
     def __init__(self, uid: int, desc: TensorDesc, source=None, look: Callable | None = None):
         self.uid, self.desc, self.source, self.look = uid, desc, source, look
         self.shape: tuple | None = None          # what a caller sees of a result, where it is not the dims
         self.user: TensorDesc | None = None      # the same, where it is not the memory either
+        self.form: Callable | None = None        # how the graph looks at what the caller sees then
 
     @property
     def dims(self) -> tuple:
@@ -138,7 +139,8 @@ class Trace:
             self.tensors[value.uid] = Tensor(value.uid, value.desc, "virtual")
         uids = {name: tuple([v.uid for v in value]) if isinstance(value, tuple) else value.uid
                 for name, value in operands.items() if value is not None}
-        node = Node(op, {**uids, **{name: value.uid for name, value in made.items()}}, scalars)
+        given = {**dict(scalars), **{name: op.scalars[name] + 1 for name in takes or ()}}     # not fixed
+        node = Node(op, {**uids, **{name: value.uid for name, value in made.items()}}, given)
         self.nodes.append((node, {**operands, **made}))
         if takes:
             self.takes[min(node.writes)] = takes
@@ -165,6 +167,14 @@ class Trace:
         dims = tuple([1 if i in axes else d for i, d in enumerate(value.dims)])
         return self.add(Reduction(mode=mode, compute=self.compute), "y", x=value,
                         given=dict(y=value.desc.like(dims)))
+
+    def seen(self, value: Value, like: TensorDesc, form: Callable) -> Value:
+        """A result that a caller sees as memory without gaps in the dims of ``like``, of which ``form`` shows
+        the dims that it has."""
+        dense = like if like.is_dense else like.like(like.dims)
+        value.user, value.form = dense.replace(dtype=self.dtype), form
+        value.desc = looked(value.user, form)
+        return value
 
     def store(self, value: Value, target: Value) -> Value:
         """What is written into the memory of an argument."""

@@ -249,7 +249,7 @@ REFUSED = [
     (lambda: F.linear(M, V), r"linear: weight must have rank 2; got dims \(4,\)"),
     (lambda: F.layer_norm(X, 6), "layer_norm: normalized_shape must be the last of input's dims"),
     (lambda: F.layer_norm(X, 5, V), r"layer_norm: weight must have dims \(5,\); got \(4,\)"),
-    (lambda: F.batch_norm(X, V, V), "batch_norm: weight must be given, as training is False; got None"),
+    (lambda: F.batch_norm(X, V, None), "batch_norm: running_var must be given, as training is False; got"),
     (lambda: F.attention(V, V, V), r"attention: query must have rank 3 or 4; got dims \(4,\)"),
     (lambda: F.attention(Q, K, K, dropout_p=0.1), "attention: seed must be a number where dropout_p"),
     (lambda: F.attention(Q, K, K, dropout_p=2, seed=1), "attention: drop must be a probability, 0 to 1"),

@@ -157,3 +157,48 @@ def test_a_first_call_keeps_no_tensor():
         del y
     gc.collect()
     assert [ref() for ref in refs] == [None, None]
+
+
+INPLACE = ("relu", "leaky_relu", "hardtanh", "relu6", "silu", "hardswish", "elu", "threshold", "dropout")
+
+
+@pytest.mark.parametrize("name", INPLACE)
+def test_what_is_written_over_its_input(name):
+    """With gradients, without, and under a trace; a leaf that requires one is refused by torch."""
+    more = dict(threshold=(0.1, 2.0), dropout=(1.0,)).get(name, ())
+    y, (want,) = getattr(T, name)(X, *more), gradients(lambda x: getattr(T, name)(x * 1, *more), X)
+
+    def over(x):
+        x = x * 1
+        y = getattr(torch.nn.functional, name)(x, *more, inplace=True)
+        assert y is x
+        return x
+    C.report(reset=True)
+    with C.replaced():
+        assert all(torch.allclose(gradients(over, X)[0], want, atol=1e-4) for _ in range(2))
+        with torch.no_grad():
+            assert torch.allclose(over(X), y, atol=1e-5)
+        with torch.inference_mode():
+            over(X)
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            getattr(torch.nn.functional, name)(X, *more, inplace=True)
+    assert f"{name}: 5 calls, 0 by torch" in C.report()
+
+
+def test_a_change_of_what_is_saved_is_seen_where_a_call_is_written_over_its_input():
+    x = X * 1
+    y = x.square()
+    with C.replaced(), torch.no_grad():
+        torch.nn.functional.relu(x, True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_an_image_without_a_batch_is_torchs():
+    with C.replaced():
+        C.report(reset=True)
+        assert torch.equal(T.max_pool2d(X[0], 2), torch.nn.MaxPool2d(2)(X[0]))
+        with pytest.raises(TypeError):
+            T.relu(X, False, 3)
+    assert "max_pool2d: 2 by torch: max_pool2d: input must have rank 4, a batch in front; got 3" in C.report()
+    assert "relu: 1 by torch: TypeError: relu() takes 2 positional arguments; got 3" in C.report()

@@ -1,0 +1,163 @@
+"""Activations that are made of the pointwise modes, and dropout."""
+from __future__ import annotations
+
+from ..given import flag, real, shown
+from ..ops import Rng
+from ..status import BadParam
+from .function import Array, function
+from .network import softmax
+
+
+def _number(t, value: float, like):
+    return t.number(float(value), None, like.rank)
+
+
+def _cut(t, x, low: float, high: float):
+    return t.point("relu_fwd", x, relu_lower_clip=low, relu_upper_clip=high)
+
+
+@function
+def hardtanh(t, input: Array, min_val: float = -1.0, max_val: float = 1.0):
+    """x, not below ``min_val`` and not above ``max_val``."""
+    low, high = real("hardtanh: min_val", min_val), real("hardtanh: max_val", max_val)
+    if low > high:
+        raise BadParam(f"hardtanh: min_val must be <= max_val; got {shown(min_val)} and {shown(max_val)}")
+    return _cut(t, t.in_front(input, 1), low, high).shaped(input.dims)
+
+
+@function
+def relu6(t, input: Array):
+    """x, not below 0 and not above 6."""
+    return _cut(t, t.in_front(input, 1), 0.0, 6.0).shaped(input.dims)
+
+
+def _hard(t, x):
+    """A line in place of a sigmoid."""
+    return t.point("mul", _cut(t, t.point("add", x, _number(t, 3, x)), 0.0, 6.0), _number(t, 1 / 6, x))
+
+
+@function
+def hardsigmoid(t, input: Array):
+    """(x + 3) / 6, not below 0 and not above 1."""
+    return _hard(t, t.in_front(input, 1)).shaped(input.dims)
+
+
+@function
+def hardswish(t, input: Array):
+    """x times its hardsigmoid."""
+    x = t.in_front(input, 1)
+    return t.point("mul", x, _hard(t, x)).shaped(input.dims)
+
+
+@function
+def mish(t, input: Array):
+    """x * tanh(softplus(x))."""
+    x = t.in_front(input, 1)
+    return t.point("mul", x, t.point("tanh_fwd", t.point("softplus_fwd", x))).shaped(input.dims)
+
+
+@function
+def selu(t, input: Array):
+    """scale * elu(x, alpha), of the numbers that keep mean and variance."""
+    x = t.in_front(input, 1)
+    y = t.point("elu_fwd", x, elu_alpha=1.6732632423543772)
+    return t.point("mul", y, _number(t, 1.0507009873554805, x)).shaped(input.dims)
+
+
+@function
+def celu(t, input: Array, alpha: float = 1.0):
+    """x above 0, alpha * (exp(x / alpha) - 1) below."""
+    slope, x = real("celu: alpha", alpha), t.in_front(input, 1)
+    if slope == 0:
+        raise BadParam("celu: alpha must not be 0; got 0")
+    y = t.point("elu_fwd", t.point("mul", x, _number(t, 1 / slope, x)))
+    return t.point("mul", y, _number(t, slope, x)).shaped(input.dims)
+
+
+@function
+def logsigmoid(t, input: Array):
+    """The logarithm of the sigmoid."""
+    x = t.in_front(input, 1)
+    return t.point("neg", t.point("softplus_fwd", t.point("neg", x))).shaped(input.dims)
+
+
+@function
+def softsign(t, input: Array):
+    """x / (1 + |x|)."""
+    x = t.in_front(input, 1)
+    return t.point("div", x, t.point("add", t.point("abs", x), _number(t, 1, x))).shaped(input.dims)
+
+
+@function
+def tanhshrink(t, input: Array):
+    """x - tanh(x)."""
+    x = t.in_front(input, 1)
+    return t.point("sub", x, t.point("tanh_fwd", x)).shaped(input.dims)
+
+
+def _where_far(t, where, input, lambd, shift):
+    """x less ``shift`` toward 0 where it is further than ``lambd`` from it, else 0."""
+    far, x = real(f"{where}: lambd", lambd), t.in_front(input, 1)
+    above, below = t.point("cmp_gt", x, _number(t, far, x)), t.point("cmp_lt", x, _number(t, -far, x))
+    high, low = (x if not shift else t.point("sub", x, _number(t, by, x)) for by in (far, -far))
+    rest = t.point("binary_select", low, _number(t, 0, x), below)
+    return t.point("binary_select", high, rest, above).shaped(input.dims)
+
+
+@function
+def softshrink(t, input: Array, lambd: float = 0.5):
+    """x less ``lambd`` toward 0, and 0 where it is nearer."""
+    return _where_far(t, "softshrink", input, lambd, True)
+
+
+@function
+def hardshrink(t, input: Array, lambd: float = 0.5):
+    """x where it is further than ``lambd`` from 0, else 0."""
+    return _where_far(t, "hardshrink", input, lambd, False)
+
+
+@function
+def threshold(t, input: Array, threshold: float, value: float):
+    """x above the threshold, else ``value``."""
+    x = t.in_front(input, 1)
+    above = t.point("cmp_gt", x, _number(t, real("threshold: threshold", threshold), x))
+    other = _number(t, real("threshold: value", value), x)
+    return t.point("binary_select", x, other, above).shaped(input.dims)
+
+
+@function
+def prelu(t, input: Array, weight: Array):
+    """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
+    if weight.rank > 1 or weight.dims not in ((), (1,), input.dims[1:2]):
+        raise BadParam(f"prelu: weight must have dims (1,) or {input.dims[1:2]}, one for each channel; got "
+                       f"{weight.dims}")
+    x = t.in_front(input, 1)
+    slope = t.channels(weight, x.rank) if weight.rank == 1 and x.rank > 1 else t.in_front(weight, x.rank)
+    above = t.point("cmp_gt", x, _number(t, 0, x))
+    return t.point("binary_select", x, t.point("mul", slope, x), above).shaped(input.dims)
+
+
+@function
+def softmin(t, input: Array, dim: int = -1):
+    """exp(-x) over its sum along a dim."""
+    return softmax.body(t, t.point("neg", t.in_front(input, 1)), dim)
+
+
+@function
+def dropout(t, input: Array, p: float = 0.5, training: bool = True, *, seed: Array | float = None,
+            offset: Array | float = 0):
+    """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
+    element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
+    ``rng``."""
+    share, x = real("dropout: p", p), t.in_front(input, 1)
+    if not 0 <= share <= 1:
+        raise BadParam(f"dropout: p must be a probability, 0 to 1; got {shown(p)}")
+    if not flag("dropout: training", training) or not share:
+        return t.point("identity", x).shaped(input.dims)
+    if seed is None:
+        raise BadParam("dropout: seed must be a number where p is not 0; got None")
+    op = Rng(distribution="bernoulli", probability=1 - share, compute=t.compute)
+    takes = dict(seed=seed.source, offset=offset.source)
+    kept = t.add(op, "y", takes=takes, given=dict(y=x.desc.like(x.dims)))
+    scaled = t.point("mul", x, _number(t, 1 / (1 - share) if share < 1 else 0, x))
+    return t.point("binary_select", scaled, _number(t, 0, x), kept).shaped(input.dims)
