@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from functools import wraps
+from operator import index
 
 try:
     import torch
@@ -23,10 +24,10 @@ from .given import reason
 from .names import missing
 from .status import BadParam, CydnnError
 from .torch_names import NAMES, given as arguments
-from .torch_operators import backward_of, described, fake_of, plain, registered, walked
+from .torch_operators import backward_of, of_layout, plain, refusal, registered
 from .torch_recording import are_plain, inplace, is_watched, known, recorded
 
-_passed = Bounded(4096)                          # calls in place of torch's whose gradients are ours
+_refused = Bounded(4096)                         # calls in place of torch's -> why ours refuse them, or ""
 _calls: Counter = Counter()
 _fallbacks: Counter = Counter()
 
@@ -127,24 +128,35 @@ def __getattr__(name):
 MEMORIES = {name: known(FUNCTIONS[row.ours]) for name, row in NAMES.items()}
 
 
-def _checked(function: Function, given):
-    """Raise where a gradient is wanted and a function has none for these arguments. What was looked at once
-    is known."""
+@torch.compiler.assume_constant_result
+def _refusal(name: str, rows, text: str, wanted) -> str:
+    """Why a function refuses tensors that lie so, or has no gradient of those that are ``wanted``; "" where it
+    does neither. What was looked at once is known."""
+    key = name, rows, text, wanted
+    if _refused.get(key) is None:
+        function = FUNCTIONS[name]
+        try:
+            said = [None if row is None else of_layout(f"{name}: {n}", *row)
+                    for n, row in zip(function.arrays, rows)]
+            _refused.setdefault(key, refusal(function, said, text, wanted) or "")
+        except CydnnError as error:
+            _refused.setdefault(key, error.args[0])
+    return _refused.get(key)
+
+
+def _why_not(function: Function, given) -> str:
+    """Why ours do not take these arguments; while torch compiles, what is found out is a constant. In eager
+    mode calls without a gradient refuse for themselves."""
     arrays, options, *_ = function._bind(**given)
-    arrays = tuple([None if i in inplace(function, options) else x for i, x in enumerate(arrays)])
-    wanted = tuple([i for i, x in enumerate(arrays) if torch.is_tensor(x) and x.requires_grad])
-    if not wanted or not torch.is_grad_enabled():
-        return
-    rows = tuple([(x.shape, x.stride(), x.dtype) if torch.is_tensor(x) else type(x) for x in arrays])
-    key = function.name, rows, repr(plain(options)), wanted
-    if _passed.get(key) is None:
-        said = [described(n, x) for n, x in zip(function.arrays, arrays)]
-        numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
-        made = fake_of(function)(*[x if torch.is_tensor(x) else None for x in arrays],
-                                 repr((numbers, plain(options))))
-        out = [described("out", x) for x in (made if function.saves else (made,))]
-        walked(function, arrays, [*said, *out, out[0]], options, wanted)
-        _passed.setdefault(key, True)
+    moving = inplace(function, options)
+    wanted = tuple([i for i, x in enumerate(arrays)
+                    if torch.is_grad_enabled() and i not in moving and torch.is_tensor(x) and x.requires_grad])
+    if not wanted and not torch.compiler.is_compiling():
+        return ""
+    rows = tuple([(tuple([index(d) for d in x.shape]), tuple([index(s) for s in x.stride()]), x.dtype)
+                  if torch.is_tensor(x) else None for x in arrays])        # an index is no symbol to torch.compile
+    numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
+    return _refusal(function.name, rows, repr((numbers, plain(options))), wanted)
 
 
 # What autocast makes of floating tensors that these are given: its own type, or, on GPUs, f32.
@@ -188,7 +200,10 @@ def _replacement(name: str, theirs):
             found = memory.find((), given) if is_short and is_kept else None
             if found is not None:
                 return found[0].run(found[1])
-            _checked(function, given)
+            why = _why_not(function, given)
+            if why:
+                _fallbacks[name, why] += 1
+                return theirs(*args, **kw)
             if is_short and are_plain(args, kw):
                 return recorded(function, memory, given, *(((), given) if is_kept else (args, kw)), is_over)
             return _overwritten(ours, given) if is_over else ours(**given)

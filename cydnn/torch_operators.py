@@ -12,6 +12,7 @@ from .functional.arrays import HOST, Said, foreign_name, kind_of
 from .functional.backward import gradients, reads_results
 from .functional.function import _seen
 from .locks import Bounded
+from .status import CydnnError
 from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
@@ -36,9 +37,14 @@ def described(name: str, x) -> Said | None:
     """What a tensor says of itself, also one without memory."""
     if x is None or isinstance(x, (int, float)):
         return None
-    row = to_dtype(x.dtype)
+    return of_layout(name, x.shape, x.stride(), x.dtype)
+
+
+def of_layout(name: str, dims, strides, kind) -> Said:
+    """The same of a layout."""
+    row = to_dtype(kind)
     is_bool = row is boolean
-    desc = TensorDesc(u8 if is_bool else row, [int(d) for d in x.shape], [int(s) for s in x.stride()])
+    desc = TensorDesc(u8 if is_bool else row, [int(d) for d in dims], [int(s) for s in strides])
     return Said(desc, HOST, 16, is_bool)
 
 
@@ -67,17 +73,38 @@ def _filled(function: Function, found, like):
     return (*found, *[like.new_empty(0) for _ in range(1 + function.saves - len(found))])
 
 
+def _made(function: Function, said, arrays, options) -> tuple:
+    """(descriptions of the results and of what is saved, each with whether it is truth values; are they
+    several?)"""
+    trace, results, is_tuple = function.traced(said, arrays, options, bool(function.saves))
+    graph = trace.finish(results)
+    seen = [v.user or _seen(graph.tensors[v.uid].desc, v.shape) for v in results]
+    return [(d, v.uid in trace.truths) for d, v in zip(seen, results)], is_tuple
+
+
 def fake_of(function: Function):
     def fake(*given):
         *tensors, text = given
         arrays, options = _arguments(function, tensors, text)
         said = [described(name, x) for name, x in zip(function.arrays, arrays)]
-        trace, results, is_tuple = function.traced(said, arrays, options, bool(function.saves))
-        graph = trace.finish(results)
-        seen = [v.user or _seen(graph.tensors[v.uid].desc, v.shape) for v in results]
-        made = [_empty(tensors[0], (d, v.uid in trace.truths)) for d, v in zip(seen, results)]
+        made, is_tuple = _made(function, said, arrays, options)
+        made = [_empty(tensors[0], one) for one in made]
         return _filled(function, tuple(made) if is_tuple else made[0], tensors[0])
     return fake
+
+
+def refusal(function: Function, said, text: str, wanted) -> str | None:
+    """Why a call is refused, or a gradient of the arguments ``wanted`` is; None where both are there.
+    ``said``: what the tensors say of themselves."""
+    arrays, options = _arguments(function, [None] * len(said), text)
+    try:
+        made, _ = _made(function, said, arrays, options)
+        if wanted:
+            out = [Said(desc, HOST, 16, is_bool) for desc, is_bool in made]
+            out += [None] * (1 + function.saves - len(out))
+            walked(function, arrays, [*said, *out, out[0]], options, wanted)
+    except CydnnError as error:
+        return error.args[0]
 
 
 # ---- Backward ----

@@ -107,6 +107,24 @@ def test_a_model_of_torch_calls_ours_and_what_is_refused_is_said():
     assert "adaptive_avg_pool1d: 1 by torch: adaptive_avg_pool: output_size must divide input's (2,)" in text
 
 
+def test_a_compiled_model_calls_ours_in_one_graph():
+    """Whatever the batch; a call that is refused goes to torch, and a trace outside of the block is torch's."""
+    layers = torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(inplace=True)
+    model = torch.nn.Sequential(*layers, torch.nn.Dropout(0.0), torch.nn.AdaptiveAvgPool2d(3))
+    compiled, found = torch.compile(model, fullgraph=True, backend="aot_eager"), []
+    C.report(reset=True)
+    with C.replaced():
+        for count in (2, 1, 2):
+            compiled(X[:count]).square().sum().backward()
+            found.append([p.grad for p in model.parameters()])
+            model.zero_grad(set_to_none=True)
+    assert "conv2d: 3 calls, 0 by torch" in C.report() and "relu: 3 calls, 0 by torch" in C.report()
+    assert "adaptive_avg_pool2d: 3 calls, 3 by torch" in C.report()
+    compiled(X).square().sum().backward()
+    assert "conv2d: 3 calls, 0 by torch" in C.report()
+    assert all(torch.allclose(a, p.grad, atol=1e-4) for a, p in zip(found[0], model.parameters()))
+
+
 @pytest.mark.skipif(not hasattr(torch.nn.attention, "activate_flash_attention_impl"),
                     reason="torch 2.13 asks for a flash attention")
 def test_attention_is_a_flash_attention_of_torch():
