@@ -30,7 +30,8 @@ class BackwardWalk:
                 if array is not None:            # as the graph has it: the caller sees other dims of 1
                     dims, strides = _spread(array.desc, value)
                     memory = array.desc.replace(dims=dims, strides=strides)
-                    into[value.uid] = trace.input(memory, first + i, array.alignment, what)
+                    into[value.uid] = made = trace.input(memory, first + i, array.alignment, what)
+                    trace.formed |= {made.uid: array.desc} if value.form is not None else {}
 
     def run(self):
         for node, values in reversed(self.forward):
@@ -141,6 +142,7 @@ class BackwardWalk:
             grad = t.point("identity", grad)     # memory of its own
         dense = desc if desc.is_dense else desc.like(desc.dims)
         t.turned |= {grad.uid} if uid in t.turned else set()
+        t.formed |= {grad.uid: dense} if uid in t.formed else {}
         grad.desc, grad.user = looked(dense, look), dense
         return grad
 

@@ -185,7 +185,7 @@ class Function(Caller):
     def assembled(self, trace, graph, results, said, at, is_tuple) -> Prepared:
         """The call of a graph. ``said``: of every argument; ``at``: kind of arrays and device."""
         kind, place = at
-        plan = _planned(graph, place, trace.turned)
+        plan = _planned(graph, place, trace)
         made = [Result(v.user or _seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths)
                 for v in results]
         uids = {v.uid: ~i for i, v in enumerate(results)}
@@ -262,15 +262,17 @@ class Function(Caller):
         return error if head == self.name else error.within(self.name, head, {**words, **trace.words})
 
 
-def _planned(graph, device, turned):
-    """The plan of a graph, to which arrays are given as the caller has them: ``turned`` are uids whose last
-    two dims the graph has the other way round."""
-    if not turned:
+def _planned(graph, device, trace):
+    """The plan of a graph, to which arrays are given as the caller has them: the graph has the last two dims
+    of ``trace.turned`` the other way round, and more dims of ``trace.formed``."""
+    if not trace.turned and not trace.formed:
         return plans.build(graph, device)
     plan = plans.made(best(graph, device.facts), device)      # nobody else has it
     for i, slot in enumerate(plan.slots):
-        if slot.uid in turned:
+        if slot.uid in trace.turned:
             plan.executable.operands.describe(i, looked(slot.desc, swapped))
+        elif slot.uid in trace.formed:
+            plan.executable.operands.describe(i, trace.formed[slot.uid].replace(dtype=slot.desc.dtype))
     return plan
 
 

@@ -207,13 +207,13 @@ def group_norm(t, input: Array, num_groups: int, weight: Array | None = None, bi
     if groups < 1 or c % groups or not c:
         raise BadParam(f"group_norm: num_groups must divide input's {c} channels; got {shown(num_groups)}")
     form = _grouped(groups, input.desc)
-    x = t.look(input, form)
+    x = t.split(input, form)
     y = t.add(NormFwd(mode="layer", axis=2, compute=t.compute), "y",
               dict(epsilon=real("group_norm: eps", eps)), x=x)
     split = lambda dims, strides: ((1, groups, c // groups, *(1,) * (x.rank - 3)),
                                    (0, strides[0] * (c // groups), strides[0], *(0,) * (x.rank - 3)))
     for name, mode, p in (("weight", "mul", weight), ("bias", "add", bias)):
-        y = y if p is None else t.point(mode, y, t.look(_vector("group_norm", name, p, c), split))
+        y = y if p is None else t.point(mode, y, t.split(_vector("group_norm", name, p, c), split))
     return t.seen(y, input.desc, form)
 
 

@@ -8,7 +8,7 @@ from ..graph import Graph, Node, Tensor
 from ..ops import Op, Pointwise, Reduction
 from ..status import InternalError
 from ..steps import Scalar
-from ..tensor import TensorDesc
+from ..tensor import TensorDesc, stride_order
 
 
 class Value:
@@ -50,6 +50,20 @@ def looked(desc: TensorDesc, look: Callable | None) -> TensorDesc:
                                                                                       desc.strides))))
 
 
+def formatted(desc: TensorDesc) -> TensorDesc:
+    """Memory without gaps: channels last where it is that, as torch knows it, else in logical order."""
+    if desc.rank in (4, 5) and stride_order(desc) == (0, *range(2, desc.rank), 1):
+        return desc if desc.is_dense else desc.like(desc.dims)
+    return TensorDesc.packed(desc.dtype, desc.dims)
+
+
+def _like_elements(desc: TensorDesc) -> TensorDesc:
+    """Memory of a result element by element: in the order of what it was made of, where that has one."""
+    is_spread = any(s == 0 and d > 1 for d, s in zip(desc.dims, desc.strides))
+    return TensorDesc.packed(desc.dtype, desc.dims) if is_spread else (
+        desc if desc.is_dense else desc.like(desc.dims))
+
+
 class Trace:
     """What a body writes: ``input`` makes the arguments, ``add`` nodes, ``finish`` the graph.
 
@@ -70,6 +84,7 @@ class Trace:
         self.truths: set[int] = set()            # uids of results that are truth values
         self.is_saving, self.saved = False, []   # what gradients read beside arguments and results is kept
         self.turned: set[int] = set()            # uids of arguments whose last two dims are swapped
+        self.formed: dict[int, TensorDesc] = {}  # uids of memory whose dims are split -> what a caller gives
 
     def _next(self) -> int:
         return len(self.tensors) + 1
@@ -108,6 +123,12 @@ class Trace:
     def in_front(self, value: Value, rank: int) -> Value:
         """With dims of 1 in front, up to a rank."""
         return value if value.rank >= rank else self.look(value, _in_front(rank - value.rank))
+
+    def split(self, value: Value, look: Callable) -> Value:
+        """The memory of an argument in more dims than it has."""
+        found = self.look(value, look)
+        self.formed[found.uid] = value.desc
+        return found
 
     def swapped(self, value: Value) -> Value:
         """With the last two dims swapped."""
@@ -171,8 +192,9 @@ class Trace:
     def seen(self, value: Value, like: TensorDesc, form: Callable) -> Value:
         """A result that a caller sees as memory without gaps in the dims of ``like``, of which ``form`` shows
         the dims that it has."""
-        dense = like if like.is_dense else like.like(like.dims)
+        dense = formatted(like)
         value.user, value.form = dense.replace(dtype=self.dtype), form
+        self.formed[value.uid] = value.user
         value.desc = looked(value.user, form)
         return value
 
@@ -193,10 +215,11 @@ class Trace:
 
     def finish(self, results, descs=None) -> Graph:
         """The graph of what is returned, in memory; nodes that nothing of it needs are left out."""
+        keep = _like_elements if all(isinstance(node.op, Pointwise) for node, _ in self.nodes) else formatted
         for i, value in enumerate(results):
             kind = BY_NAME["u8"] if value.uid in self.truths else self.dtype
             kind = value.desc.dtype if any(value is one for one in self.saved) else kind
-            desc = value.desc if value.desc.is_dense else value.desc.like(value.dims)
+            desc = value.desc if value.user is not None else keep(value.desc)
             self._into_memory(value, desc.replace(dtype=kind) if descs is None else descs[i],
                               f"out {i}" if results[1:] else "out")
         wanted = {v.uid for v in results} | set(self.inplace)

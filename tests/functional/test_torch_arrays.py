@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as T
 
 import cydnn
-from cydnn import functional as F
+from cydnn import functional as F, torch as torch_functions
 from cydnn.status import BadParam
 
 torch.manual_seed(3)
@@ -49,6 +49,19 @@ def test_memory_formats_and_given_results():
     assert F.conv(last, W, groups=2).is_contiguous(memory_format=torch.channels_last)
     out = torch.empty_like(last)
     assert cydnn.relu(last, out=out) is out and torch.equal(out, X.relu())
+
+
+@pytest.mark.parametrize("call", [
+    lambda T, x: T.layer_norm(x, (6,)), lambda T, x: T.softmax(x, 1),
+    lambda T, x: T.conv1d(x, W[:, :, :, 0].repeat(1, 2, 1)),
+    lambda T, x: T.max_pool1d(x, 2), lambda T, x: T.rms_norm(x, (6,)), lambda T, x: T.gelu(x),
+    lambda T, x: T.group_norm(x, 2)])
+def test_results_lie_as_those_of_torch_where_the_input_is_turned(call):
+    """So that a view that torch gives of them is one of ours."""
+    x = X[:, :, :, 0].transpose(1, 2).contiguous().transpose(1, 2)
+    with torch_functions.replaced():
+        found = call(T, x)
+    assert found.stride() == call(T, x).stride() and torch.allclose(found, call(T, x), atol=1e-5)
 
 
 def test_parameters_are_tensors():
