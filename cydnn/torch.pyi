@@ -89,17 +89,18 @@ def conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None = ..., str
 
     input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
     (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
-def interpolate(input: Tensor, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, dtype: Any = ...) -> Tensor:
-    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-    ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-    Places are exact fractions, not rounded to f32."""
 def adaptive_avg_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
     for a dim that stays."""
 def adaptive_max_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
     """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+def interpolate(input: Tensor, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, dtype: Any = ...) -> Tensor:
+    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+    ``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+    "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+    Places are exact fractions, not rounded to f32."""
 def abs(input: Tensor, *, dtype: Any = ...) -> Tensor:
     """abs of every element."""
 def neg(input: Tensor, *, dtype: Any = ...) -> Tensor:

@@ -566,37 +566,6 @@ conv_transpose: _conv_transpose
 input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
 (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
 
-class _interpolate(Protocol):
-    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-    ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-    Places are exact fractions, not rounded to f32."""
-    @overload
-    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-        ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-        Places are exact fractions, not rounded to f32."""
-    @overload
-    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
-    @overload
-    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-        ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-        Places are exact fractions, not rounded to f32."""
-    @overload
-    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
-interpolate: _interpolate
-"""Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-Places are exact fractions, not rounded to f32."""
-
 class _adaptive_avg_pool(Protocol):
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
     for a dim that stays."""
@@ -630,6 +599,41 @@ class _adaptive_max_pool(Protocol):
     def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 adaptive_max_pool: _adaptive_max_pool
 """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+
+class _interpolate(Protocol):
+    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+    ``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+    "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+    Places are exact fractions, not rounded to f32."""
+    @overload
+    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+        ``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+        "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+        Places are exact fractions, not rounded to f32."""
+    @overload
+    def __call__(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+        ``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+        "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+        ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+        Places are exact fractions, not rounded to f32."""
+    @overload
+    def prepare(self, input: A, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+interpolate: _interpolate
+"""Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+"bilinear", "trilinear", for 1, 2, 3 spatial dims.
+``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+Places are exact fractions, not rounded to f32."""
 
 class _abs(Protocol):
     """abs of every element."""

@@ -50,7 +50,7 @@ def conv_transpose(t, input: Array, weight: Array, bias: Array | None = None, st
     return y if bias is None else t.point("add", y, bias)
 
 
-# ---- Interpolation ----
+# ---- Interpolation and adaptive pools ----
 
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
@@ -92,39 +92,12 @@ def _resampled(mode: str, dims, out, is_aligned: bool) -> ResampleFwd:
                        padding="edge")
 
 
-@function
-def interpolate(t, input: Array, size: Ints | None = None, scale_factor: float | None = None,
-                mode: str = "nearest", align_corners: bool | None = None,
-                recompute_scale_factor: bool | None = None):
-    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
-
-    ``mode``: "nearest", or between neighbours "linear", "bilinear", "trilinear", for 1, 2, 3 spatial dims.
-    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
-    Places are exact fractions, not rounded to f32.
-    """
-    if input.rank not in (3, 4, 5) or 0 in input.dims[2:]:
-        raise BadParam(f"interpolate: input must have 1 to 3 spatial dims with cells; got dims {input.dims}")
-    is_linear = mode == LINEAR[input.rank - 2]
-    if not is_linear and mode != "nearest":
-        raise BadParam(f'interpolate: mode must be "nearest" or "{LINEAR[input.rank - 2]}" for input of rank '
-                       f"{input.rank}; got {shown(mode)}")
-    if align_corners is not None and not is_linear:
-        raise BadParam(f'interpolate: align_corners must be None for "nearest"; got {shown(align_corners)}')
-    is_aligned = align_corners is not None and flag("interpolate: align_corners", align_corners)
-    out = _wanted(input, size, scale_factor, recompute_scale_factor)
-    if min(out) < 1:
-        raise BadParam(f"interpolate: size must be >= 1 in every dim; got {out}")
-    op = _resampled("bilinear" if is_linear else mode, input.dims[2:], out, is_aligned)
-    return t.add(op, "y", x=input)
-
-
-# ---- Adaptive pools ----
-
 def _adaptive(t, where, input, output_size, mode):
     rank = input.rank - 2
     if rank not in (1, 2, 3) or 0 in input.dims:
         raise BadParam(f"{where}: input must have 1 to 3 spatial dims, and elements; got dims {input.dims}")
-    name, given = f"{where}: output_size", output_size
+    name = f"{where}: " + ("size" if where == "interpolate" else "output_size")
+    given = output_size
     if isinstance(given, (tuple, list)) and None in given and len(given) == rank:
         given = [d if o is None else o for o, d in zip(given, input.dims[2:])]
     out = _each(name, given, rank)
@@ -152,3 +125,32 @@ def adaptive_avg_pool(t, input: Array, output_size: Ints):
 def adaptive_max_pool(t, input: Array, output_size: Ints):
     """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
     return _adaptive(t, "adaptive_max_pool", input, output_size, "max")
+
+
+@function
+def interpolate(t, input: Array, size: Ints | None = None, scale_factor: float | None = None,
+                mode: str = "nearest", align_corners: bool | None = None,
+                recompute_scale_factor: bool | None = None):
+    """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
+
+    ``mode``: "nearest"; "area", means as of ``adaptive_avg_pool``; or between neighbours "linear",
+    "bilinear", "trilinear", for 1, 2, 3 spatial dims.
+    ``align_corners``: the middles of the corners' cells stay where they are, else the corners of the image.
+    Places are exact fractions, not rounded to f32.
+    """
+    if input.rank not in (3, 4, 5) or 0 in input.dims[2:]:
+        raise BadParam(f"interpolate: input must have 1 to 3 spatial dims with cells; got dims {input.dims}")
+    is_linear = mode == LINEAR[input.rank - 2]
+    if not is_linear and mode not in ("nearest", "area"):
+        raise BadParam(f'interpolate: mode must be "nearest", "area" or "{LINEAR[input.rank - 2]}" for input '
+                       f"of rank {input.rank}; got {shown(mode)}")
+    if align_corners is not None and not is_linear:
+        raise BadParam(f'interpolate: align_corners must be None for "{mode}"; got {shown(align_corners)}')
+    is_aligned = align_corners is not None and flag("interpolate: align_corners", align_corners)
+    out = _wanted(input, size, scale_factor, recompute_scale_factor)
+    if min(out) < 1:
+        raise BadParam(f"interpolate: size must be >= 1 in every dim; got {out}")
+    if mode == "area":
+        return _adaptive(t, "interpolate", input, out, "avg")
+    op = _resampled("bilinear" if is_linear else mode, input.dims[2:], out, is_aligned)
+    return t.add(op, "y", x=input)
