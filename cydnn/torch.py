@@ -22,10 +22,10 @@ from .functional import FUNCTIONS, Function
 from .locks import Bounded
 from .given import reason
 from .names import missing
-from .status import BadParam, CydnnError
+from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
 from .torch_operators import backward_of, of_layout, plain, refusal, registered
-from .torch_recording import are_plain, inplace, is_watched, known, recorded
+from .torch_recording import are_plain, inplace, is_transformed, is_watched, known, recorded
 
 _refused = Bounded(4096)                         # calls in place of torch's -> why ours refuse them, or ""
 _calls: Counter = Counter()
@@ -50,6 +50,9 @@ def _caller(function: Function, operator):
                     return recorded(function, memory, {**names, **kw}, args, kw)
                 if not any(isinstance(x, torch.Tensor) for x in (*args, *kw.values())):
                     return function(*args, **kw)
+        elif not torch.compiler.is_compiling() and is_transformed():
+            raise NotSupported(f"{function.name}: transforms of torch.func must be left out, but for vmap, "
+                               "as ours have gradients of torch.autograd alone; got one")
         return slow(*args, **kw)
 
     def whole(*args, **kw):
@@ -130,8 +133,8 @@ MEMORIES = {name: known(FUNCTIONS[row.ours]) for name, row in NAMES.items()}
 
 @torch.compiler.assume_constant_result
 def _refusal(name: str, rows, text: str, wanted) -> str:
-    """Why a function refuses tensors that lie so, or has no gradient of those that are ``wanted``; "" where it
-    does neither. What was looked at once is known."""
+    """Why a function refuses tensors that lie so, or has no gradient of those that are ``wanted``; "" where
+    it does neither. What was looked at once is known."""
     key = name, rows, text, wanted
     if _refused.get(key) is None:
         function = FUNCTIONS[name]
@@ -150,11 +153,12 @@ def _why_not(function: Function, given) -> str:
     arrays, options, *_ = function._bind(**given)
     moving = inplace(function, options)
     wanted = tuple([i for i, x in enumerate(arrays)
-                    if torch.is_grad_enabled() and i not in moving and torch.is_tensor(x) and x.requires_grad])
+                    if i not in moving and torch.is_grad_enabled()
+                    and torch.is_tensor(x) and x.requires_grad])
     if not wanted and not torch.compiler.is_compiling():
         return ""
     rows = tuple([(tuple([index(d) for d in x.shape]), tuple([index(s) for s in x.stride()]), x.dtype)
-                  if torch.is_tensor(x) else None for x in arrays])        # an index is no symbol to torch.compile
+                  if torch.is_tensor(x) else None for x in arrays])          # an index: no symbol to compile
     numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
     return _refusal(function.name, rows, repr((numbers, plain(options))), wanted)
 
@@ -191,6 +195,8 @@ def _replacement(name: str, theirs):
             found = memory.find(args, kw) if is_short and not is_cast else None
             if found is not None:
                 return found[0].run(found[1])
+            if not (is_short or torch.compiler.is_compiling()) and is_transformed():
+                raise NotSupported(f"{name}: transforms of torch.func must be left out; got one")
             given = arguments(name, args, kw)
             if name == "dropout" and not (given.get("training", True) and given.get("p", 0.5)):
                 return given["input"]                            # as torch's

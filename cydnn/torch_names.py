@@ -7,6 +7,7 @@ from .given import shown
 from .status import BadParam
 
 OTHERS = dict(dilation=1, return_indices=False, divisor_override=None, antialias=False)     # not of ours
+SOFTMAXES = ("softmax", "log_softmax", "softmin")
 
 
 class Name(NamedTuple):
@@ -35,8 +36,7 @@ NAMES = {
     "batch_norm": _named("batch_norm", "input running_mean running_var weight bias training momentum eps"),
     "layer_norm": _named("layer_norm", "input normalized_shape weight bias eps"),
     "rms_norm": _named("rms_norm", "input normalized_shape weight eps"),
-    **{name: _named(name, "input dim _stacklevel dtype") for name in ("softmax", "log_softmax",
-                                                                    "softmin")},
+    **{name: _named(name, "input dim _stacklevel dtype") for name in SOFTMAXES},
     "group_norm": _named("group_norm", "input num_groups weight bias eps"),
     "instance_norm": _named("instance_norm",
                             "input running_mean running_var weight bias use_input_stats momentum eps"),
@@ -75,6 +75,8 @@ def given(name: str, args, kw) -> dict:
             value = found.pop(option)
             if value != default and value not in ((default,) * n for n in (1, 2, 3)):
                 raise BadParam(f"{name}: {option} must be {default}; got {shown(value)}")
+    if row.ours in SOFTMAXES and found.get("dim") is None:
+        raise BadParam(f"{name}: dim must be given; got None")
     x = found.get("input")
     if row.rank and x is not None and x.dim() != row.rank:
         raise BadParam(f"{name}: input must have rank {row.rank}, a batch in front; got {x.dim()}")

@@ -12,7 +12,7 @@ from .functional.arrays import HOST, Said, foreign_name, kind_of
 from .functional.backward import gradients, reads_results
 from .functional.function import _seen
 from .locks import Bounded
-from .status import CydnnError
+from .status import BadParam, CydnnError
 from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
@@ -86,6 +86,10 @@ def fake_of(function: Function):
     def fake(*given):
         *tensors, text = given
         arrays, options = _arguments(function, tensors, text)
+        places = {x.device: name for name, x in zip(function.arrays, tensors) if x is not None}
+        if len(places) > 1:
+            what = " and ".join(f"{name} on {place}" for place, name in places.items())
+            raise BadParam(f"{function.name}: tensors must be on one device; got {what}")
         said = [described(name, x) for name, x in zip(function.arrays, arrays)]
         made, is_tuple = _made(function, said, arrays, options)
         made = [_empty(tensors[0], one) for one in made]

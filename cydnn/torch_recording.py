@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch.autograd import forward_ad
-from torch.autograd.function import once_differentiable
 
 from ._core import Known
 from .functional import Function
@@ -49,7 +48,18 @@ class Overwriting(Recording):
         return x
 
 
-_again = once_differentiable(_walked)            # create_graph: a gradient of a gradient is refused by torch
+TWICE = (b"cydnn.torch: a gradient must not be differentiated again, as ours have no gradients of their own; "
+         b"got create_graph: call torch's functions there, outside of replaced()")
+
+
+def _again(ctx, grad):
+    """While the backward pass is recorded: what asks for the gradient of a gradient is refused."""
+    with torch.no_grad():
+        found = _walked(ctx, grad)
+    there = [x for x in found if x is not None]
+    marked = torch._C._functions.DelayedError(TWICE, len(there))(*[x.requires_grad_() for x in there])
+    marked = iter((marked,) if isinstance(marked, torch.Tensor) else marked)     # one alone is no tuple
+    return tuple([None if x is None else next(marked) for x in found])
 
 
 class RecordedCall:
@@ -136,6 +146,12 @@ def is_watched() -> bool:
     return bool(c._len_torch_dispatch_stack() or c._len_torch_function_stack()
                 or c._autograd._profiler_enabled() or c._get_tracing_state() is not None
                 or c._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0)
+
+
+def is_transformed() -> bool:
+    """A transform of torch.func other than vmap is at work: it asks for derivatives that ours do not give."""
+    stack = torch._C._functorch.get_interpreter_stack()
+    return any(one.key() != torch._C._functorch.TransformType.Vmap for one in stack or ())
 
 
 def are_plain(args, kw) -> bool:

@@ -108,7 +108,7 @@ def test_a_model_of_torch_calls_ours_and_what_is_refused_is_said():
 
 
 def test_a_compiled_model_calls_ours_in_one_graph():
-    """Whatever the batch; a call that is refused goes to torch, and a trace outside of the block is torch's."""
+    """Whatever the batch; a call that is refused goes to torch; a trace outside of the block is torch's."""
     layers = torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(inplace=True)
     model = torch.nn.Sequential(*layers, torch.nn.Dropout(0.0), torch.nn.AdaptiveAvgPool2d(3))
     compiled, found = torch.compile(model, fullgraph=True, backend="aot_eager"), []
@@ -187,5 +187,7 @@ def test_refusals():
         C.ceil(X.clone().requires_grad_()).sum().backward()
     with pytest.raises(NotSupported, match="prod: reduction must have a gradient"):
         C.prod(X.clone().requires_grad_()).sum().backward()
+    with torch.profiler.profile(), pytest.raises(BadParam, match="one device; got input on cpu and other on"):
+        C.add(X, X.to("meta"))
     with pytest.raises(AttributeError, match="no attribute 'conv9'; did you mean conv"):
         C.conv9

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from cydnn import torch as C, torch_recording
 from cydnn._core import Known
 from cydnn.functional import forget
+from cydnn.status import NotSupported
 
 X, Y, W = (torch.randn(2, 4, 6, 5, requires_grad=True) for _ in range(3))
 
@@ -77,8 +78,8 @@ def test_what_is_saved_is_torchs():
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
     dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        dx.sum().backward()
+    with pytest.raises(RuntimeError, match="cydnn.torch: a gradient must not be differentiated again"):
+        (dx.sum() + X.sum()).backward()
 
 
 def test_running_statistics_move_once_a_step():
@@ -117,6 +118,28 @@ def test_a_subclass_and_a_forward_gradient_take_the_dispatcher(made):
     with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="jvp"):
         C.mul(torch.autograd.forward_ad.make_dual(X.detach(), Y.detach()), Y)
     assert made == ["mul"]
+
+
+def test_transforms_are_torchs():
+    """vmap alone goes element by element; tangents and functional gradients are refused, or torch's."""
+    x = X.detach()
+    for transform in (lambda f: torch.func.jvp(f, (x,), (x,))[1],
+                      lambda f: torch.func.grad(lambda a: f(a).sum())(x)):
+        with pytest.raises(NotSupported, match="gelu: transforms of torch.func must be left out, but for"):
+            transform(C.gelu)
+        want = transform(T.gelu)
+        with C.replaced():
+            C.report(reset=True)
+            assert torch.allclose(transform(lambda a: T.gelu(a)), want)
+        assert "gelu: 1 by torch: gelu: transforms of torch.func must be left out; got one" in C.report()
+    assert torch.allclose(torch.vmap(C.gelu)(x), T.gelu(x), atol=1e-5)
+
+
+def test_softmax_of_no_dim_is_torchs():
+    with pytest.warns(UserWarning, match="Implicit dimension"):
+        want = T.softmax(X[0])
+        with C.replaced():
+            assert torch.allclose(torch.nn.functional.softmax(X[0]), want)
 
 
 def test_a_memory_begins_anew_when_it_is_full():
