@@ -56,7 +56,7 @@ def __getattr__(name):
         if error.name != f"{__name__}.{name}":
             raise
     from .names import missing
-    raise missing(f"module {__name__!r}", name, __dir__(), "functional")
+    raise missing(f"module {__name__!r}", name, __dir__(), "functional cudnn")
 
 
 def __dir__():

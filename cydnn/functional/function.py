@@ -15,6 +15,7 @@ from .._core import Caller, Runner
 from ..dtypes import dtype as to_dtype
 from ..given import shown
 from ..heuristics import best
+from ..names import unexpected
 from ..status import BadParam, CydnnError
 from ..tensor import TensorDesc
 from .arrays import HOST, KINDS, kind_of
@@ -142,7 +143,9 @@ class Function(Caller):
         try:
             self.signature.bind(*args, **kw)
         except TypeError as error:
-            raise TypeError(f"{self.name}() {error}") from None
+            foreign = [name for name in kw if name not in self._places]
+            text = unexpected(foreign[0], self._places) if foreign else str(error)
+            raise TypeError(f"{self.name}() {text}") from None
 
     def first(self, *args, **kw):
         """A call that is not known yet: what comes of it is found or made, and kept."""

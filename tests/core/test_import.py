@@ -75,11 +75,21 @@ def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
     (cydnn, "cudnnCreate", "the functions of the v5 API are in cydnn.cudnn"),
     (cydnn, "conv2", "; did you mean conv"),
     (cydnn, "add", "it is cydnn.functional.add"),
+    (cydnn, "conv2d", "; it is conv$"),
+    (cydnn, "BatchNorm2d", "; it is batch_norm$"),
+    (cydnn, "createTensorDescriptor", "; it is cydnn.cudnn.createTensorDescriptor$"),
+    (cydnn, "flash_attn_func", "; it is attention$"),
+    (cydnn, "LSTM", "recurrent networks are functions of the v5 API"),
+    (cydnn.functional, "bmm", "; it is matmul$"),
+    (cydnn.functional, "cross_entropy", "losses are not here"),
+    (cydnn.frontend, "softmin", "of arrays it is cydnn.functional.softmin$"),
     (cydnn.cudnn, "setConvolutionGroupCount", "groups follow from the filter"),
     (cydnn.cudnn, "cudnnCreate", "; it is create$"),
     (cydnn.frontend, "ops", "operations on tensors of torch are in cydnn.torch"),
     (cydnn.backend, "CUDNN_ATTR_TENSOR_DIMENSION", "did you mean CUDNN_ATTR_TENSOR_DIMENSIONS"),
-    (cydnn.pygraph(), "conv2d", "of arrays it is cydnn.conv"),
+    (cydnn.pygraph(), "conv2d", "; it is conv_fprop$"),
+    (cydnn.pygraph(), "scaled_dot_product_attention", "; it is sdpa$"),
+    (cydnn.pygraph(), "silu", "; it is swish$"),
     (cydnn.pygraph(), "conv_fpro", "; did you mean conv_fprop")])
 def test_a_name_that_is_not_here_says_what_was_meant(thing, name, hint):
     with pytest.raises(AttributeError, match=f"has no attribute {name!r}.*{hint}"):

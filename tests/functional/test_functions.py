@@ -212,7 +212,10 @@ def test_operators_of_torch_need_torch(monkeypatch):
 
 @pytest.mark.parametrize("args, kw, words", [
     ((X,), {}, "missing a required argument: 'weight'"), ((X, W), dict(weight=W), "multiple values"),
-    ((X, W), dict(paddin=1), "unexpected keyword argument 'paddin'"), ((X,) * 8, {}, "too many positional")])
+    ((X, W), dict(paddin=1), r"unexpected keyword argument 'paddin'; did you mean padding\?"),
+    ((X,), dict(filters=W), r"unexpected keyword argument 'filters'; did you mean weight\?"),
+    ((X, W), dict(stream=0), "unexpected keyword argument 'stream'$"),
+    ((X,) * 8, {}, "too many positional")])
 def test_wrong_calls_are_those_of_python(args, kw, words):
     with pytest.raises(TypeError, match=r"^conv\(\) .*" + words):
         F.conv(*args, **kw)
