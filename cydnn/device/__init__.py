@@ -40,8 +40,8 @@ def _ptx(target: str):
 
 
 def get(device=None):
-    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"``), the default for None;
-    a device gives itself. One object a name.
+    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), the default for None; a
+    device gives itself. One object a device.
 
     ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA
     name where there is no driver.
@@ -55,7 +55,7 @@ def get(device=None):
         if kind == "cuda" and (rest.isascii() and rest.isdigit() and len(rest) < 10 or not rest):
             ordinal = int(rest or 0)
             return _devices.get(f"cuda:{ordinal}") or _devices.setdefault(f"cuda:{ordinal}", _cuda(ordinal))
-        if kind == "numpy" and not rest:
+        if kind in ("numpy", "cpu") and not rest:                    # as other libraries call the host
             return _devices.get("numpy") or _devices.setdefault("numpy", _numpy())
         if kind == "ptx":
             name = f"ptx:{rest}"

@@ -101,6 +101,8 @@ def get_handle(handle):
         place = getattr(handle, "device", None)
         if devices.is_device(place) and hasattr(handle, "stream"):
             return handle
+        if str(place) == "cpu":                  # an array of the host
+            raise ValueError
         found = Handle(place if devices.is_device(place) else str(place))
         has_stream = hasattr(handle, "__cuda_stream__") or hasattr(handle, "cuda_stream")
     except NotInitialized:                       # the name of a device that is not there

@@ -96,6 +96,10 @@ def test_a_name_that_is_not_here_says_what_was_meant(thing, name, hint):
         getattr(thing, name)
 
 
+def test_the_host_has_the_name_that_others_give_it():
+    assert cydnn.device.get("cpu") is cydnn.device.get("numpy")
+
+
 def test_the_package_lists_what_it_offers():
     names = [n for n in dir(cydnn) if not n.startswith("_")]
     assert {"cudnn", "device", "plan", "ops", "conv", "pygraph", "BadParam"} <= set(names)
