@@ -29,7 +29,7 @@ def getLastErrorString(max_size: Any = ...) -> Any:
     CUDNN_STATUS_BAD_PARAM: cudnnGetStream: handle must not be NULL"""
 def create(device: Any = ...) -> Any:
     """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device,
-    or "numpy" where there is none.
+    or "numpy" where there is none. ``with cudnn.create() as handle:`` destroys it at the end.
 
     >>> cudnn.create("numpy")
     <Handle on numpy, stream 0x0>"""

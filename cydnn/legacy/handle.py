@@ -35,6 +35,13 @@ class Handle(HandleBase):
         return ("<Handle destroyed>" if self.is_destroyed
                 else f"<Handle on {self.device.name}, stream {self.stream:#x}>")
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if not self.is_destroyed:
+            self.destroy()
+
     def use(self, stream: int) -> None:
         """Work goes to ``stream`` from now on; each stream has a workspace of its own,
         as two streams may run at once."""
@@ -124,7 +131,7 @@ def getLastErrorString(max_size=None) -> str:
 @public("g3")
 def create(device=None) -> Handle:
     """A handle on ``device``: "cuda:0", 0, "numpy"; by default the first CUDA device,
-    or "numpy" where there is none.
+    or "numpy" where there is none. ``with cudnn.create() as handle:`` destroys it at the end.
 
     >>> cudnn.create("numpy")
     <Handle on numpy, stream 0x0>

@@ -24,6 +24,14 @@ def test_error_strings(number, text):
     assert c.getErrorString(number) == "CUDNN_STATUS_" + text
 
 
+def test_a_block_destroys_its_handle():
+    with pytest.raises(ZeroDivisionError), c.create("numpy") as handle:
+        1 / 0
+    with c.create("numpy") as other:
+        c.destroy(other)
+    assert handle.is_destroyed and other.is_destroyed and "on numpy" not in repr(handle)
+
+
 def test_last_error_is_of_this_thread():
     with pytest.raises(BadParam):
         c.setTensor4dDescriptor(0, 0, 0, 1, 1, 1, 1)
