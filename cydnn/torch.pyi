@@ -183,8 +183,9 @@ def leaky_relu(input: Tensor, negative_slope: float = ..., *, dtype: Any = ...) 
     """x above 0, negative_slope * x below."""
 def softplus(input: Tensor, beta: float = ..., threshold: float = ..., *, dtype: Any = ...) -> Tensor:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
-def where(condition: Tensor, input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
-    """input where the condition is not 0, else other."""
+def where(condition: Tensor, input: Tensor | float, other: Tensor | float, *, dtype: Any = ...) -> Tensor:
+    """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+    given."""
 def replaced() -> ContextManager[None]:
     """Inside, functions of torch.nn.functional that ours stand for are ours."""
 def report(reset: bool = ...) -> str:

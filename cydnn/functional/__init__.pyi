@@ -1251,16 +1251,20 @@ softplus: _softplus
 """log(1 + exp(beta * x)) / beta; x itself where beta * x is above the threshold."""
 
 class _where(Protocol):
-    """input where the condition is not 0, else other."""
+    """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+    given."""
     @overload
-    def __call__(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """input where the condition is not 0, else other."""
+    def __call__(self, condition: A, input: A | float, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+        given."""
     @overload
-    def __call__(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def __call__(self, condition: A, input: A | float, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
-    def prepare(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """input where the condition is not 0, else other."""
+    def prepare(self, condition: A, input: A | float, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+        given."""
     @overload
-    def prepare(self, condition: A, input: A, other: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    def prepare(self, condition: A, input: A | float, other: A | float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 where: _where
-"""input where the condition is not 0, else other."""
+"""input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+given."""

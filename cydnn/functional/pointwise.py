@@ -47,9 +47,14 @@ def _pair(t, input, other) -> tuple:
     """Two operands of one rank, which is 1 at least."""
     is_number = t.tensors[other.uid].is_by_value
     rank = max(input.rank, 1, 0 if is_number else other.rank)
-    if is_number:
-        return t.in_front(input, rank), t.number(t.tensors[other.uid].scalar.default, other.source, rank)
-    return t.in_front(input, rank), t.in_front(other, rank)
+    return t.in_front(input, rank), _ranked(t, other, rank)
+
+
+def _ranked(t, value, rank):
+    """An array with dims of 1 in front, or a number of that rank."""
+    if t.tensors[value.uid].is_by_value:
+        return t.number(t.tensors[value.uid].scalar.default, value.source, rank)
+    return t.in_front(value, rank)
 
 
 def _of_dims(name: str, mode: str):
@@ -115,10 +120,15 @@ def softplus(t, input: Array, beta: float = 1.0, threshold: float = 20.0):
 
 
 @function
-def where(t, condition: Array, input: Array, other: Array):
-    """input where the condition is not 0, else other."""
-    t.like(input)
-    rank = max(condition.rank, input.rank, other.rank)
-    x, b, c = (t.in_front(v, max(rank, 1)) for v in (input, other, condition))
+def where(t, condition: Array, input: Array | float, other: Array | float):
+    """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
+    given."""
+    arrays = [v for v in (input, other) if not t.tensors[v.uid].is_by_value]
+    if not arrays and not t.is_wanted:
+        raise BadParam("where: input or other must be an array, or dtype be given; got two numbers")
+    for value in arrays[:1]:
+        t.like(value)
+    rank = max(v.rank for v in (condition, *arrays))
+    x, b, c = (_ranked(t, v, max(rank, 1)) for v in (input, other, condition))
     y = t.point("binary_select", x, b, c)
     return y.shaped(y.dims[y.rank - rank:])

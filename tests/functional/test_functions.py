@@ -85,6 +85,8 @@ CASES = {                                        # name: (the call, the formula)
     "a number": (lambda **o: F.mul(X, 2.5, **o), lambda: X * 2.5),
     "where": (lambda **o: F.where(X > 0, X, V[:, None, None], **o),
               lambda: np.where(X > 0, X, V[:, None, None])),
+    "where, numbers": (lambda **o: F.where(X[0] > 0, 0.5, F.where(X > 1, X, 0.0, **o), **o),
+                       lambda: np.where(X[0] > 0, 0.5, np.where(X > 1, X, 0.0))),
     "mean": (lambda **o: F.mean(X, (1, -1), **o), lambda: X.mean((1, -1))),
     "amax": (lambda **o: F.amax(X, 2, True, **o), lambda: X.max(2, keepdims=True)),
     "all": (lambda **o: F.sum(X, **o), lambda: X.sum()),
@@ -222,6 +224,7 @@ def test_wrong_calls_are_those_of_python(args, kw, words):
 
 
 REFUSED = [
+    (lambda: F.where(X > 0, 1.0, 0.0), "where: input or other must be an array, or dtype be given; got two"),
     (lambda: F.conv(X, W), "conv: groups must be such that weight has input's 4 channels / groups; got"),
     (lambda: F.conv(X, W, B[:3], groups=2), r"conv: bias must have dims \(8,\); got \(3,\)"),
     (lambda: F.conv(X, W[0]), "conv: weight must have rank 4 like input; got 3"),

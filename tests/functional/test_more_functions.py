@@ -89,6 +89,7 @@ CASES = {                                        # name: (ours, torch's, arrays)
     "pow": (lambda F, x, b: F.pow(x, b), torch.pow, (X.abs() + 0.5, X[:, :, :1])),
     "maximum": (lambda F, x, b: F.maximum(x, b), torch.maximum, (X.round(), X.flip(0).round())),
     "minimum": (lambda F, x, b: F.minimum(x, b), torch.minimum, (X, V[:, None, None])),
+    "where, a number": (lambda F, x: F.where(X > 0, x, 0.0), lambda x: torch.where(X > 0, x, 0.0), (X,)),
     "where": (lambda F, x, b: F.where(X > 0, x, b),
               lambda x, b: torch.where(X > 0, x, b), (X, V[:, None, None])),
     "amax": (lambda F, x: F.amax(x, 2), lambda x: x.amax(2), (X.round(),)),
