@@ -90,7 +90,7 @@ def fake_of(function: Function):
         if len(places) > 1:
             what = " and ".join(f"{name} on {place}" for place, name in places.items())
             raise BadParam(f"{function.name}: tensors must be on one device; got {what}")
-        said = [described(name, x) for name, x in zip(function.arrays, arrays)]
+        said = [described(name, x) or function.absent(name, x) for name, x in zip(function.arrays, arrays)]
         made, is_tuple = _made(function, said, arrays, options)
         made = [_empty(tensors[0], one) for one in made]
         return _filled(function, tuple(made) if is_tuple else made[0], tensors[0])

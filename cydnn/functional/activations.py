@@ -5,7 +5,7 @@ from ..given import flag, real, shown
 from ..ops import Rng
 from ..status import BadParam
 from .function import Array, function
-from .network import softmax
+from .network import dim_of, softmax
 
 
 def _number(t, value: float, like):
@@ -140,7 +140,9 @@ def prelu(t, input: Array, weight: Array):
 @function
 def softmin(t, input: Array, dim: int = -1):
     """exp(-x) over its sum along a dim."""
-    return softmax.body(t, t.point("neg", t.in_front(input, 1)), dim)
+    axis = dim_of("softmin", dim, input.rank)
+    x = t.point("neg", t.in_front(input, 2))
+    return softmax.body(t, x, axis + x.rank - max(input.rank, 1)).shaped(input.dims)
 
 
 @function

@@ -204,17 +204,24 @@ class Function(Caller):
         kinds, said = {}, []
         for name, x in zip(self.arrays, arrays):
             if x is None or type(x) in (int, float):
-                said.append(None)
+                said.append(self.absent(name, x))
                 continue
             kind = kind_of(x, f"{self.name}: {name}")
             kinds.setdefault(kind, name)
             said.append(kind.said(f"{self.name}: {name}", x))
         if len(kinds) != 1:
             what = " and ".join(f"{name} of {kind.name}" for kind, name in kinds.items())
-            raise BadParam(f"{self.name}: arrays must be of one library; got {what or 'none'}")
-        if type(arrays[0]) in (int, float):
-            raise BadParam(f"{self.name}: {self.arrays[0]} must be an array; got {shown(arrays[0])}")
+            raise BadParam(f"{self.name}: arrays must be of one library; got {what}")
         return next(iter(kinds)), said
+
+    def absent(self, name: str, x) -> None:
+        """What a number, or None, in place of an array says of itself. Raises BadParam where it has to be
+        one."""
+        parameter = self.signature.parameters[name]
+        is_number, is_optional = (word in parameter.annotation for word in ("float", "None"))
+        if not (is_optional or parameter.default is not parameter.empty if x is None else is_number):
+            what = "an array or a number" if is_number else "an array"
+            raise BadParam(f"{self.name}: {name} must be {what}; got {shown(x)}")
 
     def _place(self, said, device):
         """The device that computes: that of the memory, or the one named, where memory is the host's."""

@@ -149,7 +149,7 @@ def avg_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, pad
 def _softmax(t, where, input, dim, algorithm):
     axis = dim_of(where, dim, input.rank)
     x = t.in_front(input, 2)
-    op = SoftmaxFwd(algorithm=algorithm, axis=axis + x.rank - input.rank, compute=t.compute)
+    op = SoftmaxFwd(algorithm=algorithm, axis=axis + x.rank - max(input.rank, 1), compute=t.compute)
     return t.add(op, "y", x=x).shaped(input.dims)
 
 
@@ -239,10 +239,12 @@ def instance_norm(t, input: Array, running_mean: Array | None = None, running_va
     """weight * (x - mean) / sqrt(var + eps) + bias with the statistics of each channel of each image, or,
     where ``use_input_stats`` is False, with the running ones, which do not move."""
     real("instance_norm: momentum", momentum)
+    if input.rank < 2:
+        raise BadParam(f"instance_norm: input must have rank >= 2, (n, c, …); got dims {input.dims}")
     running = dict(running_mean=running_mean, running_var=running_var)
     is_own = flag("instance_norm: use_input_stats", use_input_stats)
     for name, value in running.items():
-        _vector("instance_norm", name, value, input.dims[1] if input.rank > 1 else 0)
+        _vector("instance_norm", name, value, input.dims[1])
         if (value is None) != is_own:
             must = "absent where use_input_stats is True, as it does not move" if is_own else "given"
             raise BadParam(f"instance_norm: {name} must be {must}; got {value and value.dims}")

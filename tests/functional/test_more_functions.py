@@ -22,6 +22,8 @@ CASES = {                                        # name: (ours, torch's, arrays)
     "softplus": (lambda F, x: F.softplus(x, 2, 0.5), lambda x: T.softplus(x, 2, 0.5), (X,)),
     "prelu": (lambda F, x, w: F.prelu(x, w), T.prelu, (X, V)),
     "prelu of one": (lambda F, x, w: F.prelu(x, w), T.prelu, (X, V[:1])),
+    "softmin of a number": (lambda F, x: F.softmin(x, -1), lambda x: T.softmin(x, -1), (X[0, 0, 0, 0],)),
+    "softmin of a vector": (lambda F, x: F.softmin(x, 0), lambda x: T.softmin(x, 0), (V,)),
     "softmin": (lambda F, x: F.softmin(x, 1), lambda x: T.softmin(x, 1), (X,)),
     "conv_transpose": (lambda F, x, w, b: F.conv_transpose(x, w, b, 2, 1, 1, 2, (1, 2)),
                        lambda x, w, b: T.conv_transpose2d(x, w, b, 2, 1, 1, 2, (1, 2)), (X, W, V)),
