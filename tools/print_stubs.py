@@ -121,7 +121,7 @@ def graph() -> str:
     for name, one in inspect.getmembers(cydnn.pygraph, lambda value: isinstance(value, property)):
         if not name.startswith("_"):
             lines += ["    @property", f"    def {name}(self) -> Any:", doc(one, 8).rstrip()]
-    return "\n".join([*lines, "    def __getattr__(self, name: str) -> Any: ...", ""])
+    return "\n".join([*lines, *[f"    {n}: Any" for n in vars(cydnn.pygraph()) if not n.startswith("_")], ""])
 
 
 def package() -> str:

@@ -415,4 +415,20 @@ class pygraph:
     @property
     def selected_engine(self) -> Any:
         """The engine id of the plan that ``execute`` runs; None before there is one."""
-    def __getattr__(self, name: str) -> Any: ...
+    name: Any
+    kernel_cache: Any
+    device_property: Any
+    sm_count: Any
+    sm_version: Any
+    types: Any
+    defaults: Any
+    owner: Any
+    tensors: Any
+    steps: Any
+    misfits: Any
+    graph: Any
+    is_built: Any
+    filter: Any
+    of_dims: Any
+    chosen: Any
+    chosen_on: Any

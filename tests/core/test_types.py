@@ -20,6 +20,9 @@ text: str = call.explain() + cydnn.softmax(x, explain=True)
 z: np.ndarray = call(x, x)
 graph = cydnn.pygraph(handle=cydnn.create_handle(cydnn.device.get("numpy")))
 graph.relu(graph.tensor([1, 8], [8, 1])).set_output(True).set_name("y")
+import cydnn.frontend as cudnn
+other = cudnn.pygraph(io_data_type=cudnn.data_type.HALF, handle=cudnn.create_handle())
+other.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
 desc = cydnn.cudnn.createTensorDescriptor()
 cydnn.cudnn.setTensor4dDescriptor(desc, cydnn.cudnn.CUDNN_TENSOR_NCHW, 0, 1, 3, 4, 5)
 '''
@@ -29,6 +32,8 @@ x = np.ones((2, 8, 6, 6), np.float32)
 cydnn.conv(x, x, paddin=1)
 cydnn.softmax(x, dim="rows")
 cydnn.reluu(x)
+cydnn.pygraph().conv_fpropp(x, x)
+cydnn.frontend.data_tipe
 '''
 CHECKERS = {"mypy": ["--follow-imports=silent", "--ignore-missing-imports", "--cache-dir"],
             "pyright": []}
@@ -69,12 +74,12 @@ def test_programs_are_clean_and_mistakes_are_found(checker, tmp_path):
     found = checked(checker, tmp_path, [tmp_path / f"{name}.py" for name in files] + EXAMPLES)
     planted = [line for line in found if "mistakes.py" in line]
     lines = {int(line.partition("mistakes.py:")[2].partition(":")[0]) for line in planted}
-    assert lines == {4, 5, 6} and planted == found, "\n".join(found)
+    assert lines == {4, 5, 6, 7, 8} and planted == found, "\n".join(found)
 
 
 COMPLETED = {"cydnn": "cydnn.__all__", "cydnn.cudnn": "cydnn.cudnn.__all__",
              "cydnn.functional": "cydnn.functional.FUNCTIONS", "cydnn.backend": "cydnn.backend.__all__",
-             "cydnn.frontend": "cydnn.frontend.__dict__", "cydnn.pygraph()": "dir(cydnn.pygraph)",
+             "cydnn.frontend": "cydnn.frontend.__all__", "cydnn.pygraph()": "dir(cydnn.pygraph)",
              "cydnn.frontend.Graph().__enter__()": "dir(cydnn.pygraph)"}
 
 
