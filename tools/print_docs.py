@@ -16,6 +16,7 @@ from cydnn.backend.attributes import UNSET
 from cydnn.backend.constants import constants
 from cydnn.engines.knobs import TERMS
 from cydnn.graph import Many
+from cydnn.legacy.enums import CONSTANTS, ENUMS
 
 
 def sentence(thing) -> str:
@@ -106,6 +107,7 @@ def api_page() -> str:
             "[legacy_api.md](legacy_api.md)). Printed by `python tools/print_docs.py`.\n")
     sections = dict(Names=_names, pygraph=_methods, Enumerations=_enumerations,
                     Operations=_operations, Types=_types, Errors=_errors)
+    sections["Constants of cydnn.cudnn"] = _constants
     return head + "".join(f"\n## {title}\n\n{body()}" for title, body in sections.items())
 
 
@@ -171,6 +173,17 @@ def _errors() -> str:
     return table("Error", "Status", "Also", "When")(
         [(f"`{c.__name__}`", f"{c.status} {c.api}", bases(c), sentence(c))
          for c in dict.fromkeys((status.CydnnError, *status.CLASSES, *_public(_is_error).values()))])
+
+
+def _constants() -> str:
+    """The enums of the v5 API, each with its numbers, then what is of no enum."""
+    alone = {n: v for n, v in CONSTANTS.items() if not any(n in e.by_name for e in ENUMS)}
+    rows = [(e.name, e.by_name) for e in ENUMS]
+    rows += [("cudnnStatus_t", {n: v for n, v in alone.items() if n.startswith("CUDNN_STATUS_")}),
+             ("", {n: v for n, v in alone.items() if not n.startswith("CUDNN_STATUS_")})]
+    return table("Type", "Names and numbers")(
+        [(f"`{name}`" * bool(name), " ".join(f"`{n}` {v}" for n, v in members.items()))
+         for name, members in rows])
 
 
 PAGES = {"engines.md": engines_page, "api.md": api_page, "backend_attributes.md": attributes_page,

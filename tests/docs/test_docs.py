@@ -11,9 +11,19 @@ from pathlib import Path
 
 import pytest
 
+import cydnn
+import cydnn.frontend
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [*PAGES, *sorted((ROOT / "docs" / "legacy").glob("*.md"))]
+
+
+def test_every_public_name_is_on_a_page():
+    words = set(re.findall(r"\w+", "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))))
+    public = {*cydnn.__all__, *cydnn.frontend.__all__, *cydnn.functional.FUNCTIONS, *cydnn.cudnn.__all__,
+              *cydnn.backend.__all__, *(n for n in dir(cydnn.pygraph) if n[0] != "_")}
+    assert len(public) > 800 and public <= words, sorted(public - words)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
