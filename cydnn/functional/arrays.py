@@ -178,16 +178,24 @@ class StandardArrays(NumpyArrays):
     @staticmethod
     def read(x, name="array"):
         """The memory of an array as one of NumPy."""
-        if x.__dlpack_device__()[0] != ON_HOST:
+        try:
+            place = x.__dlpack_device__()
+        except AttributeError:                   # a tracer of JAX
+            raise BadParam(f"{name}: must be an array with memory; got {shown(x)}: under a trace of jax call "
+                           "it by jax.pure_callback") from None
+        if place[0] != ON_HOST:
             raise BadParam(f"{name}: must be in the host's memory, as {type(x).__module__} does not say its "
-                           f"stream; got one on device {x.__dlpack_device__()}: pass it as a tensor of torch "
-                           "or CuPy")
-        return np.from_dlpack(x)
+                           f"stream; got one on device {place}: pass it as a tensor of torch or CuPy")
+        try:
+            return np.from_dlpack(x)
+        except (RuntimeError, BufferError):      # a type of ml_dtypes: DLPack of NumPy has none of them
+            return np.asarray(x)
 
     @staticmethod
     def given_back(found, like):
         """An array of the caller's library with the memory of one of NumPy."""
-        return like.__array_namespace__().from_dlpack(found)
+        library = like.__array_namespace__()
+        return (library.from_dlpack if found.dtype.isbuiltin == 1 else library.asarray)(found)
 
 
 @lru_cache(maxsize=None)

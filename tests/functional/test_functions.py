@@ -162,19 +162,28 @@ class Foreign:
         return self._array.__dlpack__()
 
     def __dlpack_device__(self):
+        if self._device is None:
+            raise AttributeError                 # as a tracer of JAX
         return self._device, 0
 
     def __array_namespace__(self):
         return Library
 
+    def __array__(self, *_, **how):
+        return self._array
+
 
 class Library:
     from_dlpack = staticmethod(lambda x: Foreign(np.from_dlpack(x)))
+    asarray = Foreign
 
 
 def test_any_library_of_the_array_api_gets_its_own_arrays_back():
     y = cydnn.matmul(Foreign(M), Foreign(M.T.copy()))
     assert type(y) is Foreign and np.allclose(y._array, M @ M.T, atol=1e-5)
+    thin = M.astype(pytest.importorskip("ml_dtypes").bfloat16)
+    y = cydnn.relu(Foreign(thin))                # DLPack of NumPy has no bf16
+    assert type(y) is Foreign and y._array.dtype == thin.dtype
 
 
 class Data:
@@ -224,6 +233,7 @@ def test_wrong_calls_are_those_of_python(args, kw, words):
 
 
 REFUSED = [
+    (lambda: F.relu(Foreign(X, None)), "relu: input: must be an array with memory; .*jax.pure_callback"),
     (lambda: F.where(X > 0, 1.0, 0.0), "where: input or other must be an array, or dtype be given; got two"),
     (lambda: F.conv(X, W), "conv: groups must be such that weight has input's 4 channels / groups; got"),
     (lambda: F.conv(X, W, B[:3], groups=2), r"conv: bias must have dims \(8,\); got \(3,\)"),
