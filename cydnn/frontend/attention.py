@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import e, log2
 
 from ..given import flag, function, real, several, shown, whole
 from ..ops import Sdpa, SdpaBwd, rows
@@ -14,6 +15,7 @@ from .scoring import Recorded
 from .tensor import FREE, tensor
 
 NOT_SET, AUTO, TOP_LEFT = data_type.NOT_SET, attention_implementation.AUTO, diagonal_alignment.TOP_LEFT
+WHOLE = data_type.INT32, data_type.INT64
 
 
 class AttentionOperations(DroppingOperations):
@@ -25,41 +27,41 @@ class AttentionOperations(DroppingOperations):
              use_causal_mask=False, use_causal_mask_bottom_right=False, sliding_window_length=None,
              diagonal_alignment=TOP_LEFT, diagonal_band_left_bound=None, diagonal_band_right_bound=None,
              dropout=None, rng_dump=None, paged_attention_k_table=None, paged_attention_v_table=None,
-             paged_attention_max_seq_len_kv=None, compute_data_type=NOT_SET, name="", score_mod=None,
-             generate_stats=None, implementation=AUTO, score_max=None, score_sum_exp=None, sink_token=None,
-             unfuse_fma=False, cu_seq_len_q=None, cu_seq_len_kv=None, softmax_precision=NOT_SET):
+             paged_attention_max_seq_len_kv=None, max_total_seq_len_q=None, max_total_seq_len_kv=None,
+             compute_data_type=NOT_SET, name="", score_mod=None, generate_stats=None, implementation=AUTO,
+             score_max=None, score_sum_exp=None, sink_token=None, unfuse_fma=False, cu_seq_len_q=None,
+             cu_seq_len_kv=None, stats_use_log2=False, softmax_precision=None):
         """[O, Stats or None]: O = softmax(score(attn_scale * q @ k^T)) @ v, 0 where a query sees no key;
-        Stats, the logarithm of a row's sum, where ``generate_stats``, of which or of ``is_inference`` one
-        must be given. Heads of k and v may be fewer. ``score_mod(graph, scores)`` adds pointwise
-        operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left one the
-        diagonal itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries
-        and keys. ``sink_token`` is a score more of each row, of no key. With tables, k and v are (pages,
-        h, keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` (b + 1, 1, 1, 1): sums of the
-        lengths so far, in their place. rng_dump, score_max and score_sum_exp become outputs."""
+        Stats, the log of a row's sum (``stats_use_log2``: to the base 2), where ``generate_stats``, of which
+        or of ``is_inference`` one must be given. Heads of k and v may be fewer. ``score_mod(graph, scores)``
+        adds pointwise operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left
+        one itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries and
+        keys. ``sink_token``: a score more of each row, of no key. With tables, k and v are (pages, h,
+        keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
+        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` of b + 1: sums of the lengths.
+        rng_dump, score_max and score_sum_exp become outputs."""
         name = self._named("sdpa", name)
-        check_ways(name, implementation, unfuse_fma, softmax_precision)
-        keeps = keeps_stats(name, is_inference, generate_stats)
+        tokens = max_total_seq_len_q, max_total_seq_len_kv
+        check_ways(name, implementation, tokens, unfuse_fma, softmax_precision)
+        keeps = dict(stats="Stats") if keeps_stats(name, is_inference, generate_stats) else {}
         band = band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_length,
                        diagonal_alignment, diagonal_band_left_bound, diagonal_band_right_bound)
+        special = dict(sink=("sink_token", sink_token), blocks=("block_mask", block_mask),
+                       table_k=("paged_attention_k_table", paged_attention_k_table),
+                       table_v=("paged_attention_v_table", paged_attention_v_table))
         with self._whole():
-            inputs, lengths = self._attended(name, q, k, v), dict(seq_len_q=seq_len_q, seq_len_kv=seq_len_kv)
-            lengths |= self._counted(name, lengths, cu_seq_len_q=cu_seq_len_q, cu_seq_len_kv=cu_seq_len_kv)
-            inputs |= self._lengths(name, use_padding_mask, *lengths.values(), score_mod)
-            inputs |= self._given(name, sink=("sink_token", sink_token), blocks=("block_mask", block_mask),
-                                  table_k=("paged_attention_k_table", paged_attention_k_table),
-                                  table_v=("paged_attention_v_table", paged_attention_v_table))
+            inputs = self._attended(name, q, k, v, **special) | self._lengths(
+                name, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q, cu_seq_len_kv)
             band |= most_keys(name, paged_attention_max_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask)
             drop, extras, numbers = self._dropped(name, dropout, extras)
-            outputs = dict(o="O", stats="Stats") if keeps else dict(o="O")
-            made = self._record("sdpa", Sdpa, {**inputs, **extras}, outputs, compute_data_type, name,
-                                attributes={**band, **score, **drop},
+            made = self._record("sdpa", Sdpa, {**inputs, **extras}, dict(o="O", **keeps), compute_data_type,
+                                name, attributes={**band, **score, **drop},
                                 scalars={**self._scale(name, attn_scale), **numbers})
-            given = dict(score_max=score_max, score_sum_exp=score_sum_exp)
-            self._also(name, **{n: (n, t) for n, t in given.items()})
+            asked = dict(score_max=score_max, score_sum_exp=score_sum_exp)
+            self._also(name, **{n: (n, t) for n, t in asked.items()})
             self._dumped(name, rng_dump, dropout, q, k)
-        return [made["o"], made.get("stats")]
+            return [made["o"], self._in_log2(name, made.get("stats"), stats_use_log2)]
 
     scaled_dot_product_flash_attention = sdpa
 
@@ -70,7 +72,8 @@ class AttentionOperations(DroppingOperations):
                       diagonal_alignment=TOP_LEFT, diagonal_band_left_bound=None,
                       diagonal_band_right_bound=None, dropout=None, rng_dump=None,
                       use_deterministic_algorithm=False, compute_data_type=NOT_SET, name="", score_mod=None,
-                      score_mod_bprop=None, sink_token=None, dSink_token=None):
+                      score_mod_bprop=None, sink_token=None, dSink_token=None, implementation=AUTO,
+                      cu_seq_len_q=None, cu_seq_len_kv=None):
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
         dSink_token. The gradient of ``score_mod`` follows from it, or ``score_mod_bprop(graph, gradient)``
@@ -78,17 +81,15 @@ class AttentionOperations(DroppingOperations):
         fixed order: the same bits each time."""
         name = self._named("sdpa_backward", name)
         flag(f"{name}: use_deterministic_algorithm", use_deterministic_algorithm)
-        for argument, most in (("max_total_seq_len_q", max_total_seq_len_q),
-                               ("max_total_seq_len_kv", max_total_seq_len_kv)):
-            whole(f"{name}: {argument}", most or 0)
+        check_ways(name, implementation, (max_total_seq_len_q, max_total_seq_len_kv))
         band = band_of(name, use_causal_mask, use_causal_mask_bottom_right, sliding_window_length,
                        diagonal_alignment, diagonal_band_left_bound, diagonal_band_right_bound)
         with self._whole():
-            inputs = self._attended(name, q, k, v)
+            inputs = self._attended(name, q, k, v, sink=("sink_token", sink_token))
             inputs |= {o: (argument, self._mine(name, argument, t))
                        for o, argument, t in (("o", "o", o), ("do", "dO", dO), ("stats", "stats", stats))}
-            inputs |= self._lengths(name, use_padding_mask, seq_len_q, seq_len_kv, score_mod)
-            inputs |= self._given(name, sink=("sink_token", sink_token))
+            inputs |= self._lengths(name, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q,
+                                    cu_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask, score_mod_bprop)
             if dBias is not None:
                 places = [o for o, (_, t) in extras.items() if t is bias]
@@ -102,7 +103,7 @@ class AttentionOperations(DroppingOperations):
                                 scalars={**self._scale(name, attn_scale), **numbers})
             self._also(name, dbias=("dBias", dBias), dsink=("dSink_token", dSink_token))
             self._dumped(name, rng_dump, dropout, q, k)
-        return list(made.values())
+        return [made[o] for o in ("dq", "dk", "dv")]
 
     scaled_dot_product_flash_attention_backward = sdpa_backward
 
@@ -128,9 +129,10 @@ class AttentionOperations(DroppingOperations):
             self.tensors, self.steps = tensors, steps
             raise
 
-    def _attended(self, name, q, k, v) -> dict:
+    def _attended(self, name, q, k, v, **more) -> dict:
+        """q, k and v, and those of ``more`` that are there."""
         given = dict(q=q, k=k, v=v)
-        return {o: (o, self._mine(name, o, t)) for o, t in given.items()}
+        return {o: (o, self._mine(name, o, t)) for o, t in given.items()} | self._given(name, **more)
 
     def _given(self, name, **operands) -> dict:
         """Those of {operand: (argument, tensor)} that are there."""
@@ -146,9 +148,10 @@ class AttentionOperations(DroppingOperations):
             length = argument.removeprefix("cu_")
             if lengths[length] is not None:
                 raise BadParam(f"{name}: {argument} must not be given with {length}; got both")
-            count = (self._mine(name, argument, t).dim or (1,))[0] - 1
-            if tuple(t.dim) != (count + 1, 1, 1, 1) or t.data_type is not data_type.INT32:
-                raise BadParam(f"{name}: {argument} must be INT32 of dim [batches + 1, 1, 1, 1]; got "
+            t = self._of_rank_4(name, argument, t)
+            count = (t.dim or (1,))[0] - 1
+            if tuple(t.dim) != (count + 1, 1, 1, 1) or t.data_type not in WHOLE:
+                raise BadParam(f"{name}: {argument} must be INT32 or INT64 of dim [batches + 1]; got "
                                f"{t.data_type.name} of {list(t.dim)}")
             ends = [self.slice(t, [slice(at, at + count), *[slice(0, 1)] * 3], name=f"{name}::{argument}{at}")
                     for at in (1, 0)]
@@ -156,9 +159,12 @@ class AttentionOperations(DroppingOperations):
             found[length] = made.set_data_type(data_type.INT32)
         return found
 
-    def _lengths(self, name, is_padded, seq_len_q, seq_len_kv, score_mod) -> dict:
-        there = self._given(name, len_q=("seq_len_q", self._of_32_bits(name, "seq_len_q", seq_len_q)),
-                            len_kv=("seq_len_kv", self._of_32_bits(name, "seq_len_kv", seq_len_kv)))
+    def _lengths(self, name, is_padded, score_mod, seq_len_q, seq_len_kv, cu_q, cu_kv) -> dict:
+        lengths = dict(seq_len_q=seq_len_q, seq_len_kv=seq_len_kv)
+        lengths |= self._counted(name, lengths, cu_seq_len_q=cu_q, cu_seq_len_kv=cu_kv)
+        there = self._given(name, **{
+            argument.removeprefix("seq_"): (argument, self._length(name, argument, t))
+            for argument, t in lengths.items()})
         is_padded = flag(f"{name}: use_padding_mask", is_padded)
         if is_padded and len(there) < 2:
             raise BadParam(f"{name}: seq_len_q and seq_len_kv must be given with use_padding_mask; got "
@@ -168,12 +174,26 @@ class AttentionOperations(DroppingOperations):
                            f"{' and '.join(argument for argument, _ in there.values())}")
         return there
 
-    def _of_32_bits(self, name, argument, t) -> tensor | None:
-        """Lengths of 64 bits, as torch makes them, rounded to those that attention reads."""
-        if t is None or self._mine(name, argument, t).data_type is not data_type.INT64:
+    def _of_rank_4(self, name, argument, t) -> tensor:
+        """A tensor of one dim, which gets three of 1 behind it; any other as it is."""
+        if len(self._mine(name, argument, t).dim) == 1 and not t.is_built:
+            t.set_dim((*t.dim, 1, 1, 1)).set_stride((*t.stride, 1, 1, 1) if t.stride else ())
+        return t
+
+    def _length(self, name, argument, t) -> tensor | None:
+        """Lengths as attention reads them: of rank 4, and those of 64 bits, as torch makes them, of 32."""
+        if t is None or self._of_rank_4(name, argument, t).data_type is not data_type.INT64:
             return t
         made = self.identity(t, compute_data_type=data_type.INT32, name=f"{name}::{argument}")
         return made.set_data_type(data_type.INT32)
+
+    def _in_log2(self, name, stats, is_asked) -> tensor | None:
+        """Statistics times log2(e) where that is asked for."""
+        if not flag(f"{name}: stats_use_log2", is_asked) or stats is None:
+            return stats
+        stats.set_name(f"{name}::STATS_LN").set_data_type(data_type.FLOAT)
+        factor = self.tensor_scalar(log2(e), scalar_type.COMPILE_TIME_CONST)
+        return self.mul(stats, factor, name=f"{name}::log2").set_name(f"{name}::Stats")
 
     def _scale(self, name, attn_scale) -> dict:
         """A number of the graph, or the caller's tensor."""
@@ -220,11 +240,15 @@ class AttentionOperations(DroppingOperations):
         own.add(where, steps, given, start, last)
 
 
-def check_ways(name, implementation, unfuse_fma, softmax_precision):
-    """What changes nothing: engines are chosen by their time, and sums are done in the compute type."""
+def check_ways(name, implementation, tokens, unfuse_fma=False, softmax_precision=None):
+    """What changes nothing: engines are chosen by their time, sums are done in the compute type, and no
+    workspace depends on how many queries and keys all batches have together."""
     member(name, "implementation", attention_implementation, implementation)
-    member(name, "softmax_precision", data_type, softmax_precision)
+    if softmax_precision is not None:
+        member(name, "softmax_precision", data_type, softmax_precision)
     flag(f"{name}: unfuse_fma", unfuse_fma)
+    for side, count in zip(("q", "kv"), tokens):
+        whole(f"{name}: max_total_seq_len_{side}", count or 0)
 
 
 def keeps_stats(name: str, is_inference, generate_stats) -> bool:

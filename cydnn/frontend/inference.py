@@ -43,11 +43,22 @@ class Defaults:
         return step.compute or self.compute or ("f64" if has_doubles else "f32")
 
 
+def needed(steps: list[Step]) -> list[Step]:
+    """The steps without those that are there for a result alone which nobody asked for."""
+    kept, read = [], set()
+    for step in reversed(steps):
+        if not step.is_spare or any(not t.is_virtual or t in read for t in step.outputs.values()):
+            kept.append(step)
+            read |= {*step.inputs.values(), *step.scalars.values()}
+    return kept[::-1]
+
+
 class Inference:
     """One way through the steps of a graph. ``graph``: what came of it."""
 
     def __init__(self, steps: list[Step], defaults: Defaults, name: str):
         self.defaults, self.found, self.made = defaults, {}, {}
+        steps = needed(steps)
         tensors = list(dict.fromkeys(t for step in steps for t in step.tensors))
         tensors += dict.fromkeys(t.ragged_offset for t in tensors if t.ragged_offset not in (None, *tensors))
         for t in tensors:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..given import brief
+from ..given import brief, flag
 from ..ops import BY_NAME, Op
 from ..status import BadParam, CydnnError
 from .tensor import tensor
@@ -16,7 +16,8 @@ class Step:
 
     ``compute`` is the op's word for a type, None for the graph's default. ``channels_last``: outputs whose
     strides are so unless they are set; others follow the inputs. ``words``: what the method calls operands,
-    attributes and numbers, by the op's names; of a graph that was stored there are none.
+    attributes and numbers, by the op's names; of a graph that was stored there are none. ``is_spare``: it is
+    left out where nobody reads its results.
     """
     op: type[Op]
     attributes: dict
@@ -27,6 +28,7 @@ class Step:
     scalars: dict[str, tensor] = field(default_factory=dict)
     channels_last: tuple = ()
     words: dict[str, str] = field(default_factory=dict)
+    is_spare: bool = False
 
     @property
     def tensors(self) -> list[tensor]:
@@ -44,6 +46,7 @@ class Step:
         row = dict(op=self.op.name, name=self.name, attributes=self.attributes, inputs=names(self.inputs),
                    outputs=names(self.outputs), compute=self.compute)
         row |= dict(scalars=names(self.scalars)) if self.scalars else {}
+        row |= dict(is_spare=True) if self.is_spare else {}
         return row | (dict(channels_last=list(self.channels_last)) if self.channels_last else {})
 
     @classmethod
@@ -59,7 +62,8 @@ class Step:
                                f"got {' '.join(unknown)}")
         found = lambda numbers: {k: tensors[i] for k, i in numbers.items()}
         return cls(op, dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
-                   str(row["name"]), row["compute"], found(scalars), tuple(row.get("channels_last", ())))
+                   str(row["name"]), row["compute"], found(scalars), tuple(row.get("channels_last", ())),
+                   is_spare=flag("deserialize: is_spare", row.get("is_spare")))
 
 
 def in_words(error: CydnnError, steps: list[Step]) -> CydnnError:

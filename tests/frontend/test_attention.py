@@ -101,15 +101,16 @@ def test_bias_alibi_and_a_scale_that_is_a_tensor(world):
                        use_causal_mask=True), lambda s: s / 4 + bias + slopes * (COL - ROW), COL <= ROW)
 
 
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_lengths(world, kind):
-    """Of 64 bits too, as torch makes whole numbers."""
-    q, kv = (np.reshape(kind(n), (B, 1, 1, 1)) for n in ((S, 4), (7, 0)))
+@pytest.mark.parametrize("kind, rank", [(np.int32, 4), (np.int64, 1)])
+def test_lengths(world, kind, rank):
+    """Of 64 bits too, as torch makes whole numbers, and of one dim."""
+    q, kv = (np.reshape(kind(n), (B, 1, 1, 1)[:rank]) for n in ((S, 4), (7, 0)))
     call = Called(world, seq_q=q, seq_kv=kv)
     for name, length in (("k", 7), ("v", 7)):
         call.memory[name][0, :, length:] = call.memory[name][1] = np.nan
     o, stats = call.run(use_padding_mask=True, seq_len_q=call.tensors["seq_q"],
                         seq_len_kv=call.tensors["seq_kv"], use_causal_mask_bottom_right=True)
+    q, kv = (x.reshape(B, 1, 1, 1) for x in (q, kv))
     clean = [np.nan_to_num(call.memory[n]) for n in "qkv"]
     want = expected(*clean, seen=(COL < kv) & (ROW < q) & (COL <= ROW + kv - q))
     world.close_to(o, want[0], 3e-3, 3e-3)
@@ -286,9 +287,10 @@ def test_a_mask_of_blocks(world):
     world.close_to(out[0, 0], p / p.sum(1, keepdims=True) @ v[0, 0].astype(float), 3e-3, 3e-3)
 
 
-def test_lengths_as_sums(world):
+@pytest.mark.parametrize("kind, rank", [("i4", 4), ("i8", 1)])
+def test_lengths_as_sums(world, kind, rank):
     """cu_seq_len: where each batch would begin, were they one behind the other."""
-    sums = {f"cu_{n}": made(world, np.array([0, *np.cumsum(c)], "i4").reshape(-1, 1, 1, 1))
+    sums = {f"cu_{n}": made(world, np.array([0, *np.cumsum(c)], kind).reshape(-1, *[1] * (rank - 1)))
             for n, c in dict(q=(4, 9), kv=(11, 3)).items()}
     call = Called(world, **sums)
     call.close_to(dict(use_padding_mask=True, cu_seq_len_q=call.tensors["cu_q"],
@@ -375,7 +377,7 @@ def test_keys_that_others_read_and_that_an_operation_makes(world):
 
 def test_sums_of_lengths_have_one_more_than_batches():
     g = cudnn.pygraph()
-    with pytest.raises(BadParam, match=r"cu_seq_len_q must be INT32 of dim \[batches \+ 1, .*; got HALF"):
+    with pytest.raises(BadParam, match=r"cu_seq_len_q must be INT32 or INT64 of dim .*\+ 1\]; got HALF"):
         one(g, cu_seq_len_q=g.tensor([2, 1, 1, 1], [1, 1, 1, 1], T.HALF))
 
 
@@ -393,6 +395,6 @@ def test_arguments_are_those_of_the_package():
         "q k v is_inference attn_scale bias block_mask use_alibi_mask use_padding_mask seq_len_q seq_len_kv "
         "use_causal_mask use_causal_mask_bottom_right sliding_window_length diagonal_alignment "
         "diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump paged_attention_k_table "
-        "paged_attention_v_table paged_attention_max_seq_len_kv compute_data_type name score_mod "
-        "generate_stats implementation score_max score_sum_exp sink_token unfuse_fma "
-        "cu_seq_len_q cu_seq_len_kv softmax_precision")
+        "paged_attention_v_table paged_attention_max_seq_len_kv max_total_seq_len_q max_total_seq_len_kv "
+        "compute_data_type name score_mod generate_stats implementation score_max score_sum_exp sink_token "
+        "unfuse_fma cu_seq_len_q cu_seq_len_kv stats_use_log2 softmax_precision")

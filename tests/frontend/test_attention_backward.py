@@ -143,10 +143,18 @@ def test_forward_and_backward_share_their_keys():
         g.sdpa_backward(q, k, v, o, q, stats, dBias=g.tensor([1, 2, 4, 4], [32, 16, 4, 1]))
 
 
+def test_statistics_by_a_logarithm_of_2(world):
+    call = Called(world)
+    o, stats = call.run(stats_use_log2=True, use_causal_mask=True)
+    want = expected(*(call.memory[n] for n in "qkv"), seen=COL <= ROW)
+    world.close_to(o, want[0], 3e-3, 3e-3)
+    world.close_to(stats, want[1] / np.log(2), 3e-3, 3e-3)
+
+
 def test_arguments_are_those_of_the_package():
     assert " ".join(inspect.signature(cudnn.pygraph.sdpa_backward).parameters) == (
         "self q k v o dO stats attn_scale bias dBias use_alibi_mask use_padding_mask seq_len_q seq_len_kv "
         "max_total_seq_len_q max_total_seq_len_kv use_causal_mask use_causal_mask_bottom_right "
         "sliding_window_length diagonal_alignment diagonal_band_left_bound diagonal_band_right_bound dropout "
         "rng_dump use_deterministic_algorithm compute_data_type name score_mod score_mod_bprop sink_token "
-        "dSink_token")
+        "dSink_token implementation cu_seq_len_q cu_seq_len_kv")
