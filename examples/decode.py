@@ -58,13 +58,13 @@ class Part:
 def projection(handle, page):
     """q, k and v of a letter, turned by its place; k and v go into a page."""
     part = Part(handle)
-    g, turns = part.g, [part.tensor(name, 1, 1, 1, SIZE // 2) for name in ("cos", "sin")]
+    g, turns = part.g, {name: part.tensor(name, 1, 1, 1, SIZE // 2) for name in ("cos", "sin")}
     y = part.norm(part.tensor("x", 1, 1, WIDTH), "norm1")
     heads = lambda name: g.transpose(g.reshape(part.linear(y, name, WIDTH, WIDTH)).set_dim(
         [1, 1, HEADS, SIZE]).set_stride(PACKED([1, 1, HEADS, SIZE])), [0, 2, 1, 3])
     in_page = PACKED([1, HEADS, page, SIZE])
-    part.output("q_made", g.rope(heads("q"), *turns), PACKED([1, HEADS, 1, SIZE]))
-    part.output("k_made", g.rope(heads("k"), *turns), in_page)
+    part.output("q_made", g.rope(heads("q"), **turns), PACKED([1, HEADS, 1, SIZE]))
+    part.output("k_made", g.rope(heads("k"), **turns), in_page)
     part.output("v_made", g.identity(heads("v")), in_page)
     return part
 

@@ -103,7 +103,8 @@ class Network:
         g, (y, back_of_norm) = self.g, self._norm(x, at + "norm1")
         made = [self._linear(y, at + name, WIDTH, WIDTH) for name in "qkv"]
         q, k, v = (self._heads(t) for t, _ in made)
-        q, k, options = g.rope(q, *self.turns), g.rope(k, *self.turns), dict(OPTIONS, use_causal_mask=True)
+        turns, options = dict(zip(("cos", "sin"), self.turns)), dict(OPTIONS, use_causal_mask=True)
+        q, k = g.rope(q, **turns), g.rope(k, **turns)
         o, stats = g.sdpa(q, k, v, generate_stats=True, **options)
         self._in_heads(o)
         out, back_of_out = self._linear(self._rows(o), at + "out", WIDTH, WIDTH)
@@ -111,7 +112,7 @@ class Network:
         def back(dx):
             do = self._heads(back_of_out(dx))
             dq, dk, dv = map(self._in_heads, g.sdpa_backward(q, k, v, o, do, stats, **options))
-            gradients, found = (g.rope_backward(dq, *self.turns), g.rope_backward(dk, *self.turns), dv), None
+            gradients, found = (g.rope_backward(dq, **turns), g.rope_backward(dk, **turns), dv), None
             for one, (_, back_of_one) in zip(gradients, made):
                 dy = back_of_one(self._rows(one))
                 found = dy if found is None else g.add(found, dy)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..given import flag, whole
-from ..ops import BnBackwardWeights, BnFinalize, PagedCacheLoad, Rope, Signal, SoftmaxFwd
+from ..ops import BnBackwardWeights, BnFinalize, PagedCacheLoad, Signal, SoftmaxFwd
 from ..status import BadParam
 from .enums import data_type, member, signal_mode
 
@@ -27,24 +27,6 @@ class GuideOperations:
         made = self._record("softmax", SoftmaxFwd, dict(x=("input", input)), outputs, compute_data_type, name,
                             attributes=dict(axis=("axis", axis + rank if axis < 0 else axis)))
         return [made["y"], made.get("stats")]
-
-    def rope(self, input, cos, sin, interleaved=False, compute_data_type=NOT_SET, name=""):
-        """Y: pairs of each row turned, element i and i + r of the first 2 * r, or neighbours where
-        ``interleaved``; cos and sin (…, s, r) have the input's other dims, or 1."""
-        return self._rope("rope", dict(x=("input", input), cos=("cos", cos), sin=("sin", sin)), interleaved,
-                          False,
-                          compute_data_type, name)
-
-    def rope_backward(self, loss, cos, sin, interleaved=False, compute_data_type=NOT_SET, name=""):
-        """DX: the gradient of ``rope``, which turns back."""
-        return self._rope("rope_backward", dict(x=("loss", loss), cos=("cos", cos), sin=("sin", sin)),
-                          interleaved, True, compute_data_type, name)
-
-    def _rope(self, method, inputs, interleaved, inverse, compute_data_type, name):
-        name = self._named(method, name)
-        pairing = "interleaved" if flag(f"{name}: interleaved", interleaved) else "half"
-        return self._record(method, Rope, inputs, dict(y="Y"), compute_data_type, name, attributes=dict(
-            pairing=("interleaved", pairing), inverse=("inverse", inverse)))["y"]
 
     def paged_cache_load(self, container, seq_len, page_table, compute_data_type=NOT_SET, name=""):
         """Y (b, h, s, d): rows of the container (pages, h, page, d) by the page table (b, 1, n, 1), 0 behind

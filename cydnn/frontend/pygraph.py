@@ -35,13 +35,14 @@ from .resampling import ResamplingOperations
 from .stored import Stored
 from .tensor import FREE, UNSET, tensor
 from .tuning import Tuning
+from .turning import TurningOperations
 
 NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations, MovingOperations,
-              ResamplingOperations, RandomOperations, GuideOperations, Normalizing, Later, Planning,
-              Inspecting, Tuning, Executing, Stored):
+              ResamplingOperations, RandomOperations, GuideOperations, TurningOperations, Normalizing, Later,
+              Planning, Inspecting, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

@@ -275,10 +275,12 @@ class pygraph:
         """Y, of ``dim`` and ``stride`` (or set them): 1 with ``probability`` and else 0; uniform numbers from
         minimum to maximum; or normal ones. ``seed`` and ``offset``: whole numbers, or tensors of one, by
         value or in memory. ``rng`` of 1 - p keeps what dropout with p keeps."""
-    def rope(self, input: Any, cos: Any, sin: Any, interleaved: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
-        """Y: pairs of each row turned, element i and i + r of the first 2 * r, or neighbours where
-        ``interleaved``; cos and sin (…, s, r) have the input's other dims, or 1."""
-    def rope_backward(self, loss: Any, cos: Any, sin: Any, interleaved: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+    def rope(self, input: Any, freqs: Any = ..., output_scale: Any = ..., rope_dim: Any = ..., compute_data_type: Any = ..., name: Any = ..., *, cos: Any = ..., sin: Any = ..., interleaved: Any = ...) -> Any:
+        """Y: the last ``rope_dim`` elements of each row (0: all) turned, element i and the one half of them
+        behind it by the angle ``freqs[s, 0, 0, i]``, and all times ``output_scale``. In place of ``freqs``,
+        ``cos`` and ``sin`` (…, s, r), with the input's other dims, or 1: the first 2 * r are turned,
+        neighbours where ``interleaved``."""
+    def rope_backward(self, dY: Any, freqs: Any = ..., output_scale: Any = ..., rope_dim: Any = ..., compute_data_type: Any = ..., name: Any = ..., *, cos: Any = ..., sin: Any = ..., interleaved: Any = ...) -> Any:
         """DX: the gradient of ``rope``, which turns back."""
     def rsqrt(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise rsqrt of input, with broadcast; the result is virtual until set_output(True)."""

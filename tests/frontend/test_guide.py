@@ -101,14 +101,44 @@ def test_rotary_embedding_and_its_gradient(handle):
     for interleaved in (False, True):
         g = floats(handle=handle)
         X, C, S = g.tensor_like(x), g.tensor_like(np.cos(angle)), g.tensor_like(np.sin(angle))
-        turned = g.rope(X, C, S, interleaved)
+        tables = dict(cos=C, sin=S, interleaved=interleaved)
+        turned = g.rope(X, **tables)
         y, back = results(g, {X: x, C: np.cos(angle), S: np.sin(angle)},
-                          [turned, g.rope_backward(turned, C, S, interleaved)])
+                          [turned, g.rope_backward(turned, **tables)])
         pair = (lambda a: (a[..., ::2], a[..., 1::2])) if interleaved else (lambda a: (a[..., :8],
                                                                                        a[..., 8:]))
         (a, b), (c, d) = pair(x), pair(y)
         np.testing.assert_allclose(c + 1j * d, (a + 1j * b) * np.exp(1j * angle), atol=1e-6)
         np.testing.assert_allclose(back, x, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [0, 6])
+def test_rotary_embedding_by_angles(handle, count):
+    """The last ``count`` elements of a row turned, all times a number, and back."""
+    x, angle = drawn(2, 3, 5, 16), 3 * drawn(7, 1, 1, 16)
+    g = floats(handle=handle)
+    X, F = g.tensor_like(x), g.tensor_like(angle)
+    y = g.rope(X, F, output_scale=2.0, rope_dim=count).set_dim(x.shape)
+    y, back = results(g, {X: x, F: angle}, [y, g.rope_backward(y, freqs=F, output_scale=0.5, rope_dim=count)])
+    first = 16 - (count or 16)
+    half = (16 - first) // 2
+    (a, b), (c, d) = ((z[..., first:first + half], z[..., first + half:]) for z in (x, y))
+    np.testing.assert_allclose(c + 1j * d, 2 * (a + 1j * b) * np.exp(1j * angle[:5, 0, 0, :half]), atol=1e-5)
+    np.testing.assert_allclose(y[..., :first], 2 * x[..., :first], atol=1e-6)
+    np.testing.assert_allclose(back, x, atol=1e-5)
+
+
+@pytest.mark.parametrize("given, sentence", [
+    (dict(), "freqs must be given, or cos and sin in its place; got neither"),
+    (dict(cos="f"), "freqs must be given, or cos and sin in its place; got others"),
+    (dict(cos="f", sin="f", rope_dim=4), "output_scale and rope_dim must be given with freqs; got 1.0 and 4"),
+    (dict(freqs="f", rope_dim=5), "rope_dim be even and at most its last; got .* and 5"),
+    (dict(freqs="x"), r"freqs must be of dim \[5, 1, 1, 16\], or more; got \[2, 3, 5, 16\]")])
+def test_what_rotary_embedding_refuses(g, given, sentence):
+    known = dict(x=g.tensor([2, 3, 5, 16], [240, 80, 16, 1]), f=g.tensor([5, 1, 1, 16], [16, 16, 16, 1]))
+    with pytest.raises(BadParam, match=sentence):
+        g.rope(known["x"], **{name: known.get(value, value) for name, value in given.items()})
+    assert not g.steps and len(g.tensors) == 2
 
 
 def test_a_cache_in_pages(handle):
