@@ -60,6 +60,11 @@ def _library_type(x) -> data_type:
     return found
 
 
+def type_or_none(x) -> data_type:
+    """A type as a caller gives it; None is NOT_SET."""
+    return data_type.NOT_SET if x is None else _library_type(x)
+
+
 def storage_of(where: str, kind: data_type) -> tuple[DType, int]:
     """(the row, neighbours that are one unit) of a type that tensors may have."""
     one, count = VECTORS.get(BYTES.get(kind, kind), (BYTES.get(kind, kind), 1))

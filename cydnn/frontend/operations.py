@@ -8,7 +8,7 @@ from ..given import real, several, shown, whole, wholes
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
                    MatmulSized, Reduction)
 from ..status import BadParam
-from .datatypes import _library_type, compute_of
+from .datatypes import compute_of, type_or_none
 from .enums import convolution_mode, data_type, member, reduction_mode
 from .steps import Step
 from .tensor import FREE, tensor
@@ -32,7 +32,7 @@ class Operations:
         name = self._named(method, name)
         given = {o: self._mine(name, *pair) for o, pair in inputs.items()}
         numbers = {o: self._mine(name, *pair) for o, pair in dict(scalars).items()}
-        compute = compute_of(name, _library_type(compute_data_type))
+        compute = compute_of(name, type_or_none(compute_data_type))
         self._adopt(*given.values(), *numbers.values())
         made = {o: self._added(tensor().set_is_virtual(True).set_name(f"{name}::{end}"))
                 for o, end in outputs.items()}

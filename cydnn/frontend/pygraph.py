@@ -11,10 +11,11 @@ from ..graph.text import digest
 from ..given import shown, whole
 from ..names import missing
 from ..status import BadParam
+from ..tensor import packed_strides
 from .arrays import layout_of
 from .attention import AttentionOperations
 from .attention_fp8 import Attention8Operations
-from .datatypes import _library_type, compute_of, type_of
+from .datatypes import compute_of, type_of, type_or_none
 from .device_properties import device_properties
 from .enums import data_type, member, scalar_type, tensor_reordering
 from .executing import Executing
@@ -49,13 +50,14 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
     ones, ``compute_data_type`` of operations (default: f64 for f64 tensors, f32 for others); torch dtypes
     are taken too. ``handle`` names device and stream (None: one of its own). ``device_property`` stands for
     a device that need not be here; ``sm_count`` and ``sm_version`` make plans for fewer SMs or another
-    compute capability. ``kernel_cache`` remembers plans. Plans serve any contents but one shape, so
-    ``is_dynamic_shape_enabled`` and ``is_override_shape_enabled`` change nothing.
+    compute capability. ``kernel_cache`` remembers plans. Plans serve any contents but one shape, and
+    their launches are the same in a CUDA graph: the three flags change nothing.
     """
 
     def __init__(self, name="test_graph", io_data_type=NOT_SET, intermediate_data_type=NOT_SET,
                  compute_data_type=NOT_SET, handle=None, sm_count=None, sm_version=None, kernel_cache=None,
-                 device_property=None, is_dynamic_shape_enabled=False, is_override_shape_enabled=False):
+                 device_property=None, is_dynamic_shape_enabled=False, is_override_shape_enabled=False, *,
+                 is_cuda_graph_replay_expected=False):
         if not isinstance(name, str):
             raise BadParam(f"pygraph: name must be a text; got {shown(name)}")
         for what, given, kind in (("kernel_cache", kernel_cache, KernelCache),
@@ -64,7 +66,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
                 raise BadParam(f"pygraph: {what} must be a {kind.__name__}; got {shown(given)}")
         self.name, self.kernel_cache, self.device_property = name, kernel_cache, device_property
         self.sm_count, self.sm_version = sm_count, sm_version
-        self.types = [_library_type(t) for t in (io_data_type, intermediate_data_type, compute_data_type)]
+        self.types = [type_or_none(t) for t in (io_data_type, intermediate_data_type, compute_data_type)]
         self.defaults = Defaults(*self.types[:2], compute_of("pygraph", self.types[2]))
         self._handle = None if handle is None else get_handle(handle)
         self.owner, self.tensors, self.steps, self.misfits = object(), [], [], allowed()
@@ -85,15 +87,16 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
 
     # ---- Tensors ----
 
-    def tensor(self, dim, stride, data_type=NOT_SET, is_virtual=False, is_pass_by_value=False,
+    def tensor(self, dim, stride=None, data_type=NOT_SET, is_virtual=False, is_pass_by_value=False,
                ragged_offset=None, reordering_type=tensor_reordering.NONE, name="", uid=UNSET,
                ragged_offset_multiplier=1):
-        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
-        yet."""
-        t = tensor().set_dim(dim).set_stride(stride).set_data_type(data_type).set_is_virtual(is_virtual)
+        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is None.
+        A ``uid`` of -1 or None is none yet."""
+        t = tensor().set_dim(dim).set_data_type(data_type).set_is_virtual(is_virtual)
+        t.set_stride(packed_strides(t.dim) if stride is None else stride)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
         t.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
-        return self._free(t if whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
+        return self._free(t if uid is None or whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
 
     def tensor_like(self, x, name=""):
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,

@@ -11,9 +11,9 @@ class pygraph:
     ones, ``compute_data_type`` of operations (default: f64 for f64 tensors, f32 for others); torch dtypes
     are taken too. ``handle`` names device and stream (None: one of its own). ``device_property`` stands for
     a device that need not be here; ``sm_count`` and ``sm_version`` make plans for fewer SMs or another
-    compute capability. ``kernel_cache`` remembers plans. Plans serve any contents but one shape, so
-    ``is_dynamic_shape_enabled`` and ``is_override_shape_enabled`` change nothing."""
-    def __init__(self, name: Any = ..., io_data_type: Any = ..., intermediate_data_type: Any = ..., compute_data_type: Any = ..., handle: Any = ..., sm_count: Any = ..., sm_version: Any = ..., kernel_cache: Any = ..., device_property: Any = ..., is_dynamic_shape_enabled: Any = ..., is_override_shape_enabled: Any = ...) -> None:
+    compute capability. ``kernel_cache`` remembers plans. Plans serve any contents but one shape, and
+    their launches are the same in a CUDA graph: the three flags change nothing."""
+    def __init__(self, name: Any = ..., io_data_type: Any = ..., intermediate_data_type: Any = ..., compute_data_type: Any = ..., handle: Any = ..., sm_count: Any = ..., sm_version: Any = ..., kernel_cache: Any = ..., device_property: Any = ..., is_dynamic_shape_enabled: Any = ..., is_override_shape_enabled: Any = ..., *, is_cuda_graph_replay_expected: Any = ...) -> None:
         ...
     def abs(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise abs of input, with broadcast; the result is virtual until set_output(True)."""
@@ -374,9 +374,9 @@ class pygraph:
         """Pointwise tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
-    def tensor(self, dim: Any, stride: Any, data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ...) -> _tensor:
-        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements. A ``uid`` of -1 is none
-        yet."""
+    def tensor(self, dim: Any, stride: Any = ..., data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ...) -> _tensor:
+        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is None.
+        A ``uid`` of -1 or None is none yet."""
     def tensor_like(self, x: Any, name: Any = ...) -> _tensor:
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
         DLPack).

@@ -6,7 +6,7 @@ import json
 from .. import graph
 from ..given import brief, flag, shown, whole, wholes
 from ..status import BadParam
-from .datatypes import _library_type, storage_of, type_of
+from .datatypes import storage_of, type_of, type_or_none
 from .enums import data_type, member, tensor_reordering
 
 UNSET = -1                                       # the uid of ``pygraph.tensor`` that means: none yet
@@ -94,7 +94,7 @@ class tensor:
         return self.data_type
 
     def set_data_type(self, data_type):
-        return self._set(data_type=_library_type(data_type))
+        return self._set(data_type=type_or_none(data_type))
 
     def get_dim(self) -> list:
         return list(self.dim or (self.turned(self.found.dims) if self.found is not None else ()))
@@ -121,7 +121,8 @@ class tensor:
         return self.reordering_type
 
     def set_reordering_type(self, value: tensor_reordering):
-        return self._set(reordering_type=member("tensor", "reordering_type", tensor_reordering, value))
+        kind = tensor_reordering.NONE if value is None else value
+        return self._set(reordering_type=member("tensor", "reordering_type", tensor_reordering, kind))
 
     def set_ragged_offset(self, offset: "tensor | None"):
         """The tensor that says where each batch begins."""

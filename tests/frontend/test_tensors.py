@@ -258,6 +258,17 @@ def test_types_that_have_no_row(g):
         g.validate()
 
 
+def test_what_is_none_is_not_set():
+    """As the package's newest versions have it; strides are row-major then."""
+    g = cudnn.pygraph("graph", None, None, None, is_cuda_graph_replay_expected=True)
+    t = g.tensor([2, 3, 4], None, None, reordering_type=None, uid=None)
+    assert (t.get_stride(), t.get_data_type(), t.get_uid()) == ([12, 4, 1], cudnn.data_type.NOT_SET, 0)
+    g.add(t.set_data_type(cudnn.data_type.HALF), t, compute_data_type=None).set_output(True).set_data_type(
+        cudnn.data_type.HALF)
+    assert g.tensor([5]).set_data_type(None).get_stride() == [1]
+    g.validate()
+
+
 def test_wrong_fields(g):
     with pytest.raises(BadParam, match="dim must be a list of whole numbers .*; got 3"):
         g.tensor(3, [1])
