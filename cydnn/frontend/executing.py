@@ -3,51 +3,54 @@ from __future__ import annotations
 
 import ctypes
 
+from ..given import several, shown, wholes
 from ..status import BadParam
 from .arrays import number_at
 from .errors import refusals
 from .handle import get_handle
-from .overrides import changes_of, of_dims
+from .overrides import changes_of
 
 
 class Executing:
     """Methods that run what was built. Nothing is allocated, loaded or waited for once a plan is built."""
 
     def execute(self, tensor_to_device_buffer, workspace=0, handle=None, override_uids=None,
-                override_shapes=None,
-                override_strides=None):
-        """Run the chosen plan on the stream of ``handle`` (None: the graph's own).
+                override_shapes=None, override_strides=None, tensor_uids=None):
+        """Run the chosen plan on the stream of ``handle`` (None: the graph's own). A graph of which no plan
+        was built is built now.
 
-        Keys: tensors or uids; None is skipped, surplus entries are ignored. Values: pointers, torch
-        tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
-        one on the host, read now.
+        Keys: tensors, their names, or uids; None is skipped, surplus entries are ignored. Values: pointers,
+        torch tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an
+        array of one on the host, read now. With ``tensor_uids``, a list of uids, a list of such values.
 
         ``override_…``: other dims and strides of some tensors, for this call. What follows from them is
         inferred anew; the plan's own engines compute it where they take it, in the plan's workspace.
         """
         at = self.own_handle if handle is None else get_handle(handle)
+        if tensor_uids is not None:
+            tensor_to_device_buffer = paired(tensor_to_device_buffer, tensor_uids)
+        if self.chosen is None:
+            self.build()
         if override_uids is override_shapes is override_strides is None:
             ready = self.chosen_on.get(at.device) or self._ready(None, at)
         else:
             ready = self._ready(None, at, changes_of(self, override_uids, override_shapes, override_strides))
         ready.run(tensor_to_device_buffer, workspace, at.stream)
 
-    def execute_plan_at_index(self, tensor_to_device_buffer, workspace, index, handle=None,
-                              override_uids=None,
-                              override_shapes=None, override_strides=None):
+    def execute_plan_at_index(self, tensor_to_device_buffer, workspace=0, index=0, handle=None,
+                              override_uids=None, override_shapes=None, override_strides=None,
+                              tensor_uids=None):
         """As ``execute``, with a plan that was built by its index."""
         at = self.own_handle if handle is None else get_handle(handle)
+        if tensor_uids is not None:
+            tensor_to_device_buffer = paired(tensor_to_device_buffer, tensor_uids)
         changes = changes_of(self, override_uids, override_shapes, override_strides)
         self._ready(index, at, changes).run(tensor_to_device_buffer, workspace, at.stream)
 
     def _ready(self, index, at, changes=()):
         """The plan of an index on a handle's device, built there now if it was not; ``changes``: for other
         dims of some uids, as the first call with these makes it."""
-        candidate, graph = self._plan(index), self
-        if changes:
-            key = candidate, tuple(changes.items())
-            known = self.of_dims.get(key)
-            graph, candidate = known or self.of_dims.setdefault(key, of_dims(self, candidate, changes))
+        graph, candidate = self._for_dims(self._plan(index), changes)
         with refusals():
             return graph._on(candidate, at.device)
 
@@ -118,3 +121,14 @@ class Executing:
         """As ``_execute_with_ptrs``; ``user_ptrs_array`` is the address of ``n_user`` addresses."""
         self._execute_with_ptrs(list((ctypes.c_size_t * n_user).from_address(user_ptrs_array)), workspace,
                                 handle)
+
+
+def paired(buffers, uids) -> dict:
+    """{uid: buffer} of buffers in the order of their uids."""
+    uids, buffers = wholes("execute: tensor_uids", uids), several("execute: buffers", buffers, "buffers")
+    if len(buffers) != len(uids):
+        raise BadParam(f"execute: buffers must be {len(uids)}, one for each of tensor_uids; got "
+                       f"{len(buffers)}")
+    if len({*uids}) != len(uids):
+        raise BadParam(f"execute: tensor_uids must hold each uid once; got {shown(list(uids))}")
+    return dict(zip(uids, buffers))

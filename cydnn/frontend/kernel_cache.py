@@ -27,6 +27,22 @@ class kernel_cache:
         self._texts: OrderedDict[str, list[str]] = OrderedDict()
         self._choices: OrderedDict = OrderedDict()
         self._plans: OrderedDict = OrderedDict()
+        self._came, self.is_finalized = 0, False
+
+    def size(self) -> int:
+        """How many graphs it has choices of; from the first operation graph that is built with it on."""
+        return len(self._finalized("size"))
+
+    def revision(self) -> int:
+        """How many graphs came in since it was made, with those that were read."""
+        self._finalized("revision")
+        return self._came
+
+    def _finalized(self, method) -> set:
+        if not self.is_finalized:
+            raise BadParam(f"kernel_cache: {method} must be called after build_operation_graph of a graph "
+                           "with the cache; got a cache that none was built with")
+        return {name.partition(" ")[0] for name in self._texts}
 
     def __len__(self) -> int:
         """How many lists of choices and plans it holds."""
@@ -53,6 +69,7 @@ class kernel_cache:
         if not isinstance(found, dict) or not all(map(_is_texts, found.values())):
             raise BadParam(f"kernel_cache: choices must be lists of texts by name; got {shown(found)}")
         self._texts = OrderedDict(found)
+        self._came = len({name.partition(" ")[0] for name in found})
 
     def choices(self, graph: Graph, facts, wish: Wish, make) -> list[Choice]:
         """The choices of a graph, from here or from ``make()``."""
@@ -60,6 +77,7 @@ class kernel_cache:
         if key not in self._choices:
             name = _name(graph, facts, wish)
             found = self._read(self._texts.get(name, ()), graph, facts) or make()
+            self._came += not any(known.startswith(digest(graph)) for known in self._texts)
             self._texts[name] = [choice.text for choice in found]
             self._choices[key] = found
             _bounded(self._texts, MOST_TEXTS)

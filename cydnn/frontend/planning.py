@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 from .. import kernels, plan as plans
 from ..given import brief, flag, several, shown, whole
@@ -16,10 +17,11 @@ from .enums import behavior_note, build_plan_policy, heur_mode, member, numerica
 from .errors import cudnnGraphNotSupportedError, refusals
 from .knob import knob, knobs_of, numbers_of
 from .notes import Filter, name_of, notes_of
-from .overrides import MOST
+from .overrides import MOST, changes_of, of_dims
 from .ready import Ready
 from .steps import in_words
 
+DEFAULT_MODES = heur_mode.A, heur_mode.FALLBACK  # of a graph that is built at one go
 MODES = {heur_mode.A: "a", heur_mode.B: "b", heur_mode.FALLBACK: "fallback", heur_mode.OPENSOURCE: "a"}
 
 
@@ -222,11 +224,13 @@ class Planning:
     # ---- Building ----
 
     def build_plans(self, policy=build_plan_policy.HEURISTICS_CHOICE):
-        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs."""
+        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs, but for
+        one that was selected or built by its index, which comes first."""
         member("build_plans", "policy", build_plan_policy, policy)
         self.check_support()
-        refused, built = [], []
-        for candidate in self._in_turn():
+        refused, built, chosen = [], [], self.chosen
+        first = [] if chosen is None or not self.filter.lets(chosen.choice) else [chosen]
+        for candidate in chain(first, self._in_turn()):
             try:
                 self._build(candidate)
                 built.append(candidate)
@@ -273,11 +277,11 @@ class Planning:
                 plan.executable.operands.describe(i, desc)
 
     def build(self, modes=None):
-        """All of the steps; without modes only the operation graph."""
+        """All of the steps; without modes with the plans that are there, else in the modes A and FALLBACK."""
         self.build_operation_graph()
-        if modes is not None:
-            self.create_execution_plans(modes)
-            self.build_plans()
+        if modes is not None or not self._known:
+            self.create_execution_plans(DEFAULT_MODES if modes is None else modes)
+        self.build_plans()
 
     # ---- Asking ----
 
@@ -331,13 +335,27 @@ class Planning:
         """The engines of a plan, such as ``110:conv_fprop_mma[tile=m128n256]``."""
         return name_of(self._at(index).choice)
 
-    def get_workspace_size(self) -> int:
-        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each."""
-        return self._workspace_of(self._plan())
+    def get_workspace_size(self, handle=None, override_uids=None, override_shapes=None,
+                           override_strides=None) -> int:
+        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each; it is the
+        same with every ``handle``. ``override_…``: for other dims of some tensors, never more."""
+        return self._room(self._plan(), override_uids, override_shapes, override_strides)
 
-    def get_workspace_size_plan_at_index(self, index: int) -> int:
+    def get_workspace_size_plan_at_index(self, index: int, handle=None, override_uids=None,
+                                         override_shapes=None, override_strides=None) -> int:
         """As ``get_workspace_size``, of a plan."""
-        return self._workspace_of(self._at(index))
+        return self._room(self._at(index), override_uids, override_shapes, override_strides)
+
+    def _room(self, candidate: Candidate, *overrides) -> int:
+        graph, candidate = self._for_dims(candidate, changes_of(self, *overrides))
+        return graph._workspace_of(candidate)
+
+    def _for_dims(self, candidate: Candidate, changes: dict) -> tuple:
+        """(this graph with other dims, its plan) as the first call with these dims makes them."""
+        if not changes:
+            return self, candidate
+        key = candidate, tuple(changes.items())
+        return self.of_dims.get(key) or self.of_dims.setdefault(key, of_dims(self, candidate, changes))
 
     def _workspace_of(self, candidate: Candidate) -> int:
         graph = self._built_graph()

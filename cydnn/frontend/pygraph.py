@@ -90,8 +90,8 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
     def tensor(self, dim, stride=None, data_type=NOT_SET, is_virtual=False, is_pass_by_value=False,
                ragged_offset=None, reordering_type=tensor_reordering.NONE, name="", uid=UNSET,
                ragged_offset_multiplier=1):
-        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is None.
-        A ``uid`` of -1 or None is none yet."""
+        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is
+        None. A ``uid`` of -1 or None is none yet."""
         t = tensor().set_dim(dim).set_data_type(data_type).set_is_virtual(is_virtual)
         t.set_stride(packed_strides(t.dim) if stride is None else stride)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
@@ -170,6 +170,8 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         for t in self.tensors:
             t.build()
         self.is_built = True
+        if self.kernel_cache is not None:
+            self.kernel_cache.is_finalized = True
 
     def _built_graph(self) -> Graph:
         if not self.is_built:

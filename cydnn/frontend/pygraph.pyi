@@ -64,14 +64,15 @@ class pygraph:
         without running inputs, which ``momentum`` is needed with. ``accum_count``: a tensor of one element,
         how many numbers a sum is of."""
     def build(self, modes: Any = ...) -> Any:
-        """All of the steps; without modes only the operation graph."""
+        """All of the steps; without modes with the plans that are there, else in the modes A and FALLBACK."""
     def build_operation_graph(self) -> Any:
         """As ``validate``; gives uids to the tensors that have none. From here on neither graph nor tensors
         change."""
     def build_plan_at_index(self, index: Any) -> Any:
         """Build one plan; ``execute`` runs it from now on."""
     def build_plans(self, policy: Any = ...) -> Any:
-        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs."""
+        """Build the first plan that can be built, or all; the first is the one that ``execute`` runs, but for
+        one that was selected or built by its index, which comes first."""
     def ceil(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise ceil of input, with broadcast; the result is virtual until set_output(True)."""
     def check_support(self) -> Any:
@@ -132,16 +133,17 @@ class pygraph:
     def estimate(self, index: Any = ...) -> Any:
         """``explain`` as data, a row for each part: {nodes, engine, config, us, bytes, flops, bandwidth};
         ``us`` in microseconds, ``bandwidth`` a share of the device's; both None for the reference."""
-    def execute(self, tensor_to_device_buffer: Any, workspace: Any = ..., handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
-        """Run the chosen plan on the stream of ``handle`` (None: the graph's own).
+    def execute(self, tensor_to_device_buffer: Any, workspace: Any = ..., handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ..., tensor_uids: Any = ...) -> Any:
+        """Run the chosen plan on the stream of ``handle`` (None: the graph's own). A graph of which no plan
+        was built is built now.
 
-        Keys: tensors or uids; None is skipped, surplus entries are ignored. Values: pointers, torch
-        tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an array of
-        one on the host, read now.
+        Keys: tensors, their names, or uids; None is skipped, surplus entries are ignored. Values: pointers,
+        torch tensors, arrays of any DLPack library; for a tensor that is passed by value a number, or an
+        array of one on the host, read now. With ``tensor_uids``, a list of uids, a list of such values.
 
         ``override_…``: other dims and strides of some tensors, for this call. What follows from them is
         inferred anew; the plan's own engines compute it where they take it, in the plan's workspace."""
-    def execute_plan_at_index(self, tensor_to_device_buffer: Any, workspace: Any, index: Any, handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
+    def execute_plan_at_index(self, tensor_to_device_buffer: Any, workspace: Any = ..., index: Any = ..., handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ..., tensor_uids: Any = ...) -> Any:
         """As ``execute``, with a plan that was built by its index."""
     def exp(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise exp of input, with broadcast; the result is virtual until set_output(True)."""
@@ -190,9 +192,10 @@ class pygraph:
         """What operations write and is not virtual."""
     def get_plan_name_at_index(self, index: Any) -> Any:
         """The engines of a plan, such as ``110:conv_fprop_mma[tile=m128n256]``."""
-    def get_workspace_size(self) -> Any:
-        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each."""
-    def get_workspace_size_plan_at_index(self, index: Any) -> Any:
+    def get_workspace_size(self, handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
+        """Bytes of workspace that ``execute`` needs, with room to pack booleans of one byte each; it is the
+        same with every ``handle``. ``override_…``: for other dims of some tensors, never more."""
+    def get_workspace_size_plan_at_index(self, index: Any, handle: Any = ..., override_uids: Any = ..., override_shapes: Any = ..., override_strides: Any = ...) -> Any:
         """As ``get_workspace_size``, of a plan."""
     def identity(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise identity of input, with broadcast; the result is virtual until set_output(True)."""
@@ -375,8 +378,8 @@ class pygraph:
     def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
     def tensor(self, dim: Any, stride: Any = ..., data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ...) -> _tensor:
-        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is None.
-        A ``uid`` of -1 or None is none yet."""
+        """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is
+        None. A ``uid`` of -1 or None is none yet."""
     def tensor_like(self, x: Any, name: Any = ...) -> _tensor:
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
         DLPack).

@@ -7,7 +7,7 @@ from math import copysign, inf
 
 import numpy as np
 
-from ..given import shown, whole
+from ..given import brief, shown, whole
 from ..graph import Tensor
 from ..plan import ExecutionPlan, room
 from ..status import BadParam
@@ -27,7 +27,7 @@ class Ready:
     cannot change.
     """
     __slots__ = ("plan", "numbers", "workspace_bytes", "_execute", "_defaults", "_by_uid", "_by_tensor",
-                 "_has_optional", "_booleans")
+                 "_has_optional", "_booleans", "_named")
 
     def __init__(self, plan: ExecutionPlan, tensors: dict[int, tensor], constants=frozenset()):
         below, uids = plan.graph.tensors, [t.uid for t in plan.slots]
@@ -39,7 +39,7 @@ class Ready:
         booleans = ByteBooleans(plan)
         self._booleans = booleans if booleans.places else None
         self._has_optional = not all(is_needed for *_, is_needed in self.numbers)
-        self._by_uid = uids, self.numbers
+        self._by_uid, self._named = (uids, self.numbers), tensors.values()
         self._by_tensor = ([tensors[uid] for uid in uids],
                            [(i, tensors[uid], read, is_needed) for i, uid, read, is_needed in self.numbers])
 
@@ -57,7 +57,7 @@ class Ready:
             pointers = tuple([buffers[key] for key in slots])
             scalars = self._scalars(buffers, numbers) if numbers else None
         except (KeyError, TypeError, IndexError):            # keys of other kinds, not all there, or no dict
-            pointers, scalars = self.looked_up(by_uid(buffers))
+            pointers, scalars = self.looked_up(by_uid(buffers, self._named))
         if self._booleans is not None and (arrays := self._booleans.among(pointers)):
             return self._booleans.run(arrays, pointers, scalars, workspace, stream)
         size = self.workspace_bytes
@@ -73,7 +73,7 @@ class Ready:
 
     def into(self, way: str, buffers, workspace, cuda_graph) -> int:
         """``populate`` or ``update`` the nodes of a CUDA graph with buffers as ``run`` has them."""
-        pointers, scalars = self.looked_up(by_uid(buffers))
+        pointers, scalars = self.looked_up(by_uid(buffers, self._named))
         if self.has_byte_booleans(pointers):
             raise BadParam("cuda_graph: booleans must be packed, eight in a byte; got an array of one a byte")
         if not self.workspace_bytes:
@@ -110,8 +110,8 @@ class Ready:
         return tuple([pack[uid] for uid in self._by_uid[0]]), self._scalars(pack, self.numbers)
 
 
-def by_uid(buffers) -> dict:
-    """{uid: buffer} of a dict whose keys are tensors, uids or None."""
+def by_uid(buffers, tensors=()) -> dict:
+    """{uid: buffer} of a dict whose keys are tensors, names of ``tensors``, uids or None."""
     if not hasattr(buffers, "items"):
         raise BadParam(f"execute: the variant pack must be a dict of tensor or uid to buffer; got "
                        f"{type(buffers).__name__}")
@@ -121,10 +121,23 @@ def by_uid(buffers) -> dict:
             continue
         if isinstance(key, tensor):
             key = key.get_uid()
+        elif isinstance(key, str):
+            key = _named(key, tensors)
         elif not hasattr(key, "__index__"):
-            raise BadParam(f"execute: keys of the variant pack must be tensors or uids; got {shown(key)}")
+            raise BadParam(f"execute: keys of the variant pack must be tensors, their names, or uids; got "
+                           f"{shown(key)}")
         found[whole("execute: key of the variant pack", key)] = value
     return found
+
+
+def _named(name: str, tensors) -> int:
+    """The uid of the one tensor of a name."""
+    found = [t.key for t in tensors if t.name == name]
+    if len(found) != 1:
+        known = sorted({t.name for t in tensors if t.name})
+        raise BadParam(f"execute: names in the variant pack must be those of one tensor, some of "
+                       f"{brief(' '.join(known))}; got {shown(name)}, that of {len(found)}")
+    return found[0]
 
 
 # ---- Numbers ----

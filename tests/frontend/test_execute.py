@@ -58,6 +58,28 @@ def test_keys(chain):
         assert (out == 2).all()
 
 
+def test_buffers_in_the_order_of_their_uids(chain):
+    """A list of buffers, in any order of the uids; names as keys; nothing built ahead."""
+    g, x, number, y = chain
+    zeros, space = np.zeros((4, 8), np.float32), np.empty(g.get_workspace_size(), np.uint8)
+    for call in (g.execute, g.execute_plan_at_index):
+        out = np.empty((4, 8), np.float32)
+        call([out, 2.0, zeros, object()], space, tensor_uids=(12, 11, 10, 99))
+        assert (out == 2).all()
+    for buffers, uids, sentence in (([out], [12, 10], "buffers must be 2, one for each of .*; got 1"),
+                                    ([out, out], [12, 12], r"must hold each uid once; got \[12, 12\]"),
+                                    ([out], [12], "the variant pack must hold .* got uids .12.")):
+        with pytest.raises(BadParam, match=sentence):
+            g.execute(buffers, space, tensor_uids=uids)
+
+
+def test_a_graph_that_nobody_built_is_built_when_it_is_executed(handle):
+    g, out = floats(handle=handle), np.empty(3, np.float32)
+    g.exp(g.tensor([3], name="x"), name="e").set_output(True)
+    g.execute({"x": np.zeros(3, np.float32), "e::OUT_0": out}, None)
+    assert (out == 1).all() and g.get_execution_plan_count()
+
+
 def test_values(built):
     """Addresses, arrays of any library, buffers."""
     g, x, y = built
@@ -104,7 +126,8 @@ PACKS = [
     (lambda x, y: {x: IMAGE, y: frozen()}, "array must be writable, as it is an output; got a read-only one"),
     (lambda x, y: {x: IMAGE, y: -8}, "OUT_0: must be an address, from 0 to .*; got -8"),
     (lambda x, y: {x: IMAGE, y: 0}, "relu::OUT_0: pointer must not be null"),
-    (lambda x, y: {"x": IMAGE, y: IMAGE}, "keys of the variant pack must be tensors or uids; got 'x'"),
+    (lambda x, y: {2.5: IMAGE, y: IMAGE}, "keys of .* must be tensors, their names, or uids; got 2.5"),
+    (lambda x, y: {"x": IMAGE, y: IMAGE}, "names in .* some of relu::OUT_0; got 'x', that of 0"),
     (lambda x, y: [IMAGE, IMAGE], "the variant pack must be a dict of tensor or uid to buffer; got list")]
 
 

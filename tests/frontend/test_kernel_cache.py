@@ -33,6 +33,25 @@ def test_an_equal_graph_is_planned_once(handle, monkeypatch):
     assert len(asked) == 2 and plans[0] is plans[1] is not plans[2]
 
 
+def test_how_many_graphs_a_cache_has(h200):
+    cache = cudnn.create_kernel_cache()
+    with pytest.raises(BadParam, match="size must be called after build_operation_graph"):
+        cache.size()
+    for wide in (0, 0, 1):
+        g, _ = conv(wide, device_property=h200, kernel_cache=cache)
+        g.build_operation_graph()
+        assert cache.revision() == cache.size() == wide or not wide
+        g.build([MODE.A, MODE.FALLBACK])
+        assert cache.revision() == cache.size() == 1 + wide
+    other = cudnn.create_kernel_cache()
+    other.deserialize(cache.serialize())
+    with pytest.raises(BadParam, match="revision must be called after"):
+        other.revision()
+    g.kernel_cache, g.is_built = other, False
+    g.build_operation_graph()
+    assert other.revision() == other.size() == 2
+
+
 def test_a_cache_is_written_and_read(h200, monkeypatch):
     from cydnn.frontend import planning
     cache = cudnn.create_kernel_cache()

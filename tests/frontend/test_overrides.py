@@ -49,6 +49,9 @@ def test_other_rows(device, monkeypatch):
         assert run(g, m, **of_rows(m))
         assert run(g, m, lambda pack, space, **kw: g.execute_plan_at_index(pack, space, 0, **kw),
                    **of_rows(m))
+        rows = of_rows(m).values()
+        assert g.get_workspace_size(device, *rows) <= g.get_workspace_size(device)
+        assert g.get_workspace_size_plan_at_index(0, device, *rows) == g.get_workspace_size(None, *rows)
     assert len(made) == 2 and {choice.text for choice, _ in made} == {g.plan.choice.text}
     assert run(g, 64)                            # the graph is what it was
 

@@ -252,10 +252,17 @@ def test_what_was_chosen_still_runs_when_it_is_deselected(handle):
         g.get_workspace_size_plan_at_index(0)
 
 
-def test_build_without_modes_builds_no_plans(g):
-    y = g.exp(g.tensor([2, 3], [3, 1])).set_output(True)
+def test_build_without_modes_takes_the_plans_that_are_there(g):
+    g.relu(g.exp(g.tensor([2, 3], [3, 1]))).set_output(True)
+    g.create_execution_plans([MODE.A, MODE.FALLBACK])
+    g.select_plan(1)
     g.build()
-    assert y.get_uid() == 2 and g.get_execution_plan_count() == 0
+    assert g.chosen is g._left()[1] and not g._left()[0].is_built
+    g.build_plans(cudnn.build_plan_policy.ALL)
+    assert g.chosen is g._left()[1] and g._left()[0].is_built
+    g.deselect_engines(["composite"])
+    g.build_plans()
+    assert g.chosen is g._left()[0]
 
 
 # ---- Engines and knobs ----
