@@ -34,7 +34,7 @@ def pygraph(**kw):
 def ready():
     g = pygraph()
     g.tensor([4, 8], [8, 1], uid=1)
-    g.relu(g.tensors[0]).set_output(True).set_uid(2)
+    g.relu(g._tensors[0]).set_output(True).set_uid(2)
     g.build([cydnn.heur_mode.A])
     return g
 

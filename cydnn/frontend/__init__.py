@@ -12,10 +12,10 @@ from .. import names
 from . import datatypes
 from .contexts import graph, graph_cache, jit
 from .device_properties import create_device_properties, device_properties
-from .enums import (attention_implementation, behavior_note, build_plan_policy, convolution_mode, data_type,
-                    diagonal_alignment, heur_mode, knob_type, moe_grouped_matmul_mode, norm_forward_phase,
-                    numerical_note, padding_mode, reduction_mode, resample_mode, reshape_mode,
-                    rng_distribution, scalar_type, signal_mode, tensor_reordering)
+from .enums import (NodeType, attention_implementation, behavior_note, build_plan_policy, convolution_mode,
+                    data_type, diagonal_alignment, heur_mode, knob_type, moe_grouped_matmul_mode,
+                    norm_forward_phase, numerical_note, padding_mode, reduction_mode, resample_mode,
+                    reshape_mode, rng_distribution, scalar_type, signal_mode, tensor_reordering)
 from .errors import cudnnGraphNotSupportedError
 from .handle import create_handle, destroy_handle, get_stream, set_stream
 from .kernel_cache import create_kernel_cache, kernel_cache

@@ -120,13 +120,13 @@ class AttentionOperations(DroppingOperations):
     @contextmanager
     def _whole(self):
         """A call that is refused leaves nothing behind."""
-        tensors, steps = list(self.tensors), list(self.steps)
+        tensors, steps = list(self._tensors), list(self.steps)
         try:
             yield
         except BaseException:
-            for t in self.tensors[len(tensors):]:
+            for t in self._tensors[len(tensors):]:
                 t.owner = FREE
-            self.tensors, self.steps = tensors, steps
+            self._tensors, self.steps = tensors, steps
             raise
 
     def _attended(self, name, q, k, v, **more) -> dict:
@@ -236,7 +236,7 @@ class AttentionOperations(DroppingOperations):
         last = change(self, given)
         steps, self.steps = self.steps[first:], self.steps[:first]
         inside = {given, *(t for step in steps for t in step.outputs.values())}
-        self.tensors = [t for t in self.tensors if t not in inside]
+        self._tensors = [t for t in self._tensors if t not in inside]
         own.add(where, steps, given, start, last)
 
 

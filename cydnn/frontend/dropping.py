@@ -55,5 +55,5 @@ class DroppingOperations:
             y.set_dim([*q.dim[:3], k.dim[2]])
         made = self.rng(*numbers, probability=1 - real(f"{name}: dropout's probability", share),
                         compute_data_type=data_type.FLOAT, name=f"{name}::rng_dump")
-        self.tensors.remove(made)
+        self._tensors.remove(made)
         self.steps[-1].outputs["y"], self.steps[-1].words["y"] = y, "rng_dump"

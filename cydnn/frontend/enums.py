@@ -144,6 +144,15 @@ class moe_grouped_matmul_mode(Enumeration):
     NONE, GATHER, SCATTER = -1, -2, -3
 
 
+class NodeType(Enumeration):
+    """The kind of an operation in a pygraph that is looked at."""
+    (COMPOSITE, MATMUL, POINTWISE, REDUCTION, CONV_FPROP, CONV_DGRAD, CONV_WGRAD, GENSTATS, BATCHNORM,
+     BATCHNORM_INFERENCE, BATCHNORM_BWD, LAYERNORM, LAYERNORM_BWD, RMSNORM, RMSNORM_BWD, INSTANCENORM,
+     INSTANCENORM_BWD, ADALAYERNORM, ADALAYERNORM_BWD, SDPA, SDPA_BWD, SDPA_FP8, SDPA_FP8_BWD, RESHAPE, SLICE,
+     TRANSPOSE, CONCATENATE, ROPE, ROPE_BWD, SOFTMAX, RESAMPLE_FWD, RESAMPLE_BWD, RNG, SIGNAL, BN_FINALIZE,
+     BN_BACKWARD_WEIGHTS, PAGED_CACHE_LOAD) = range(-1, -38, -1)
+
+
 def member(function: str, argument: str, kind: type, value):
     """``value``, which must be a member of the enumeration."""
     if not isinstance(value, kind):

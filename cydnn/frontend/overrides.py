@@ -40,14 +40,14 @@ def of_dims(g, candidate, changes: dict):
 
 def _with_dims(g, changes: dict):
     """The same calls on tensors of which some have other dims; what was inferred is inferred anew."""
-    twins = {t: _twin(t) for t in g.tensors}
+    twins = {t: _twin(t) for t in g._tensors}
     for t, twin in twins.items():
         twin.uid, twin.found, twin.is_built = t.key, None, False
         twin.dim, twin.stride = changes.get(t.key, (t.dim, t.stride))
         twin.ragged_offset = twins.get(t.ragged_offset)
     turned = lambda tensors: {name: twins[t] for name, t in tensors.items()}
     other = _twin(g)
-    other.tensors = list(twins.values())
+    other._tensors = list(twins.values())
     other.steps = [replace(s, inputs=turned(s.inputs), outputs=turned(s.outputs), scalars=turned(s.scalars))
                    for s in g.steps]
     other.graph, other.is_built = None, False

@@ -265,12 +265,12 @@ class Planning:
             plan = make() if cache is None else cache.plan(candidate.choice, device, make)
             plan.executable.operands.on_misfit = self.misfits
             self._describe(plan)
-            candidate.ready[device] = Ready(plan, {t.key: t for t in self.tensors}, self.constants)
+            candidate.ready[device] = Ready(plan, {t.key: t for t in self._tensors}, self.constants)
         return candidate.ready[device]
 
     def _describe(self, plan):
         """What arrays of the caller look like, where the graph has it the other way round."""
-        turned = {t.key: t.turned for t in self.tensors if t.is_transposed}
+        turned = {t.key: t.turned for t in self._tensors if t.is_transposed}
         for i, below in enumerate(plan.slots):
             if turn := turned.get(below.uid):
                 desc = below.desc.replace(dims=turn(below.dims), strides=turn(below.strides))

@@ -69,7 +69,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         self.types = [type_or_none(t) for t in (io_data_type, intermediate_data_type, compute_data_type)]
         self.defaults = Defaults(*self.types[:2], compute_of("pygraph", self.types[2]))
         self._handle = None if handle is None else get_handle(handle)
-        self.owner, self.tensors, self.steps, self.misfits = object(), [], [], allowed()
+        self.owner, self._tensors, self.steps, self.misfits = object(), [], [], allowed()
         self.graph: Graph | None = None
         self.is_built = False
         self._no_plans()
@@ -141,15 +141,15 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
             raise BadParam("pygraph: tensors and operations must be added before build_operation_graph; make "
                            "another graph")
         t.owner, self.graph = self.owner, None
-        self.tensors.append(t)
+        self._tensors.append(t)
         return t
 
     def query_tensor_attributes_of_uid(self, uid: int) -> tensor:
         """The tensor of a uid."""
         uid = whole("query_tensor_attributes_of_uid: uid", uid)
-        found = next((t for t in self.tensors if t.key == uid), None)
+        found = next((t for t in self._tensors if t.key == uid), None)
         if found is None:
-            known = sorted(t.key for t in self.tensors if t.key is not None)
+            known = sorted(t.key for t in self._tensors if t.key is not None)
             raise BadParam(f"query_tensor_attributes_of_uid: uid must be one of {known}; "
                            f"got {shown(uid)}")
         return found
@@ -159,7 +159,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
     def validate(self):
         """Infer dims, strides and types of what is not set, check every rule. Raises BadParam."""
         if not self.is_built:
-            for t in self.tensors:
+            for t in self._tensors:
                 t.found = None
             self.graph = Inference(self.steps, self.defaults, self.name).graph
 
@@ -167,7 +167,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         """As ``validate``; gives uids to the tensors that have none. From here on neither graph nor tensors
         change."""
         self.validate()
-        for t in self.tensors:
+        for t in self._tensors:
             t.build()
         self.is_built = True
         if self.kernel_cache is not None:
@@ -192,7 +192,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
     @property
     def constants(self) -> frozenset:
         """uids of the numbers that are fixed for ever."""
-        return frozenset(t.key for t in self.tensors if t.is_constant)
+        return frozenset(t.key for t in self._tensors if t.is_constant)
 
     def key(self) -> int:
         """A number that says what the graph is, the same in every process; names take no part in it."""

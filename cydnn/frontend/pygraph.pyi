@@ -153,8 +153,8 @@ class pygraph:
         the others would take, notes, what was measured, and the steps. Nothing need be built; with a
         ``device_property`` it tells of a card that is not there. ``index``: as in
         ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
-    def find_tensor(self, name: Any) -> Any:
-        """The tensor of a name."""
+    def find_tensor(self, key: Any) -> Any:
+        """The tensor of a name or a uid; None where there is none. Raises BadParam for a name of several."""
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise floor of input, with broadcast; the result is virtual until set_output(True)."""
     def floor_mod(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
@@ -187,7 +187,7 @@ class pygraph:
     def get_knobs_for_engine(self, engine_id: Any) -> Any:
         """The knobs of an engine on this graph."""
     def get_node(self, name: Any) -> Any:
-        """The operation of a name."""
+        """The operation of a name; None where there is none."""
     def get_outputs(self) -> Any:
         """What operations write and is not virtual."""
     def get_plan_name_at_index(self, index: Any) -> Any:
@@ -200,7 +200,7 @@ class pygraph:
     def identity(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise identity of input, with broadcast; the result is virtual until set_output(True)."""
     def inspect(self) -> Any:
-        """All of it: name, nodes, inputs, outputs, plans, the selected engine."""
+        """All of it: name, nodes and tensors as dicts, inputs, outputs, plans."""
     def instancenorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Y, mean, inv_variance] of each image and channel; statistics are None for phase INFERENCE."""
     def instancenorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -405,6 +405,9 @@ class pygraph:
     def constants(self) -> Any:
         """uids of the numbers that are fixed for ever."""
     @property
+    def context(self) -> Any:
+        """The types of tensors and operations that set none."""
+    @property
     def nodes(self) -> Any:
         """Every operation, in the order of the calls."""
     @property
@@ -419,21 +422,9 @@ class pygraph:
         """The plans that ``create_execution_plans`` found and no filter left out."""
     @property
     def selected_engine(self) -> Any:
-        """The engine id of the plan that ``execute`` runs; None before there is one."""
-    name: Any
-    kernel_cache: Any
-    device_property: Any
-    sm_count: Any
-    sm_version: Any
-    types: Any
-    defaults: Any
-    owner: Any
-    tensors: Any
-    steps: Any
-    misfits: Any
-    graph: Any
-    is_built: Any
-    filter: Any
-    of_dims: Any
-    chosen: Any
-    chosen_on: Any
+        """None: no engine here is written in Python and has an object of its own. What runs is told by
+        ``plans``."""
+    @property
+    def tensors(self) -> Any:
+        """{name: tensor} of every tensor that has a name of its own."""
+    def __getattr__(self, name: str) -> Any: ...

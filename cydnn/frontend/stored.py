@@ -24,7 +24,7 @@ class Stored:
     """Methods that write a graph or a plan down, and read them."""
 
     def __repr__(self):
-        return json.dumps(_row(self.name, self.types, self.tensors, self.steps), indent=4)
+        return json.dumps(_row(self.name, self.types, self._tensors, self.steps), indent=4)
 
     def serialize(self) -> list[int]:
         """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
@@ -96,7 +96,7 @@ class Stored:
 
     def _replace(self, name, types, tensors, steps):
         """Another graph in place of what was there."""
-        self.name, self.types, self.tensors, self.steps = name, types, tensors, steps
+        self.name, self.types, self._tensors, self.steps = name, types, tensors, steps
         self.defaults = Defaults(*types[:2], compute_of("pygraph", types[2]))
         self.graph, self.is_built = None, False
         for t in tensors:

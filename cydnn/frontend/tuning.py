@@ -39,7 +39,7 @@ class Tuning:
     def _tuned_pack(self, graph: Graph, pack: dict, device) -> tuple:
         """({uid: memory}, numbers) of a variant pack."""
         plan = plans.build(graph, device, self._wish("a", self.filter.asked))
-        ready = Ready(plan, {t.key: t for t in self.tensors}, self.constants)
+        ready = Ready(plan, {t.key: t for t in self._tensors}, self.constants)
         pointers, scalars = ready.looked_up(pack)
         if ready.has_byte_booleans(pointers):
             raise BadParam("autotune: booleans must be packed, eight in a byte; got an array of one a byte")

@@ -221,7 +221,7 @@ def test_a_callback_reads_tensors_and_numbers_of_the_graph(world):
 def test_a_graph_with_attention_comes_back_from_paper(world):
     call = Called(world, bias=world.random((1, H, S, KV), "f16", "nchw"))
     o, _ = call.run(bias=call.tensors["bias"], attn_scale=0.5)
-    want, names = o.copy(), {t.get_name(): t.get_uid() for t in call.g.tensors}
+    want, names = o.copy(), {t.get_name(): t.get_uid() for t in call.g._tensors}
     pack = {t.get_uid(): call.memory[n] for n, t in call.tensors.items()}
     pack |= {names["sdpa.0::O"]: o, names["sdpa.0::Stats"]: call.memory["stats"]}
     for stored in (bytes(call.g.serialize()), repr(call.g)):
@@ -355,7 +355,7 @@ def test_what_is_refused(error, sentence, options):
     made = {n: v(g) if n in ("seq_len_q", "bias") else v for n, v in options.items()}
     with pytest.raises(error, match=f"sdpa.0: .*{sentence}"):
         one(g, **made)
-    assert not g.steps and len(g.tensors) == 3 + len({"seq_len_q", "bias"} & {*options})
+    assert not g.steps and len(g._tensors) == 3 + len({"seq_len_q", "bias"} & {*options})
 
 
 def test_keys_that_others_read_and_that_an_operation_makes(world):

@@ -116,7 +116,7 @@ def test_keys_times_a_number_lie_as_the_kernels_read_them():
     assert [node.op.name for node in g._built_graph().nodes].count("transpose") == 1     # of dK
     again = cudnn.pygraph(handle=cudnn.create_handle("numpy"))
     again.deserialize(g.serialize())
-    (found,) = (t for t in again.tensors if t.uid == k.get_uid())
+    (found,) = (t for t in again._tensors if t.uid == k.get_uid())
     assert (found.get_dim(), found.get_stride()) == (k.get_dim(), k.get_stride())
 
 

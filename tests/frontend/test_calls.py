@@ -318,7 +318,7 @@ def test_an_operation_of_several_is_written_down_whole_or_not_at_all(g):
     x, other = g.tensor([2, 3, 4, 4], [48, 16, 4, 1]), cudnn.pygraph().tensor([2, 3, 4, 4], [48, 16, 4, 1])
     with pytest.raises(BadParam, match="scale must be a tensor of the graph; got one of another graph"):
         g.batchnorm_inference(x, x, x, other, x)
-    assert len(g.tensors) == 1 and not g.steps
+    assert len(g._tensors) == 1 and not g.steps
 
 
 @pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])

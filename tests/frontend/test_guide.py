@@ -138,7 +138,7 @@ def test_what_rotary_embedding_refuses(g, given, sentence):
     known = dict(x=g.tensor([2, 3, 5, 16], [240, 80, 16, 1]), f=g.tensor([5, 1, 1, 16], [16, 16, 16, 1]))
     with pytest.raises(BadParam, match=sentence):
         g.rope(known["x"], **{name: known.get(value, value) for name, value in given.items()})
-    assert not g.steps and len(g.tensors) == 2
+    assert not g.steps and len(g._tensors) == 2
 
 
 def test_a_cache_in_pages(handle):

@@ -212,7 +212,7 @@ def test_unused_tensors_are_no_part_of_the_graph(g):
     y = g.relu(g.tensor([2], [1])).set_output(True)
     g.build([cudnn.heur_mode.A])
     assert len(g.graph.tensors) == 2
-    g.execute({y: np.empty(2, np.float32), g.tensors[1]: np.zeros(2, np.float32)}, 0)
+    g.execute({y: np.empty(2, np.float32), g._tensors[1]: np.zeros(2, np.float32)}, 0)
 
 
 # ---- What is wrong, in the words of the call ----

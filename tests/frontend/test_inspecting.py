@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import cydnn.frontend as cudnn
+from cydnn.ops import BY_NAME
 from cydnn.status import BadParam
 
 from .conftest import floats, nhwc
@@ -26,14 +27,36 @@ def conv(h200):
 
 
 def test_what_was_written_down(conv):
-    assert [(n.name, n.op) for n in conv.nodes] == [("c", "conv_fprop"), ("b", "pointwise")]
-    assert conv.get_node("c").inputs["x"] is conv.find_tensor("X")
-    assert conv.get_node("b").attributes["mode"] == "add"
+    assert str(conv.nodes) == "[Node('c', CONV_FPROP), Node('b', POINTWISE)]"
+    X, b = conv.find_tensor("X"), conv.get_node("b")
+    assert conv.get_node("c").inputs["image"] is X is conv.find_tensor(X.get_uid()) is conv.tensors["X"]
+    assert b.params == {"mode": "add"} and [*b.inputs, *b.outputs] == ["IN_0", "IN_1", "OUT_0"]
+    assert conv.context.io_data_type is HALF
     assert [t.get_name() for t in conv.get_inputs()] == ["X", "W", "B"]
     assert [t.get_name() for t in conv.get_outputs()] == ["Y"]
-    for method, known in ((conv.get_node, "b c"), (conv.find_tensor, "B W X Y c::Y")):
-        with pytest.raises(BadParam, match=f"name must be one of {known}; got 'nobody'"):
-            method("nobody")
+    assert conv.get_node("nobody") is conv.find_tensor("nobody") is conv.find_tensor(99) is None
+    with pytest.raises(BadParam, match="find_tensor: key must be a whole number"):
+        conv.find_tensor(1.5)
+
+
+def test_operations_in_the_words_of_their_calls(g):
+    """What is found there has the names that the caller wrote."""
+    x, one = g.tensor([2, 3, 4, 8], name="x"), g.tensor([1, 1, 1, 8], name="twice")
+    g.tensor([1], name="twice")
+    g.relu_backward(x, x, negative_slope=0.5)
+    number = g.tensor_scalar(1e-5, cudnn.scalar_type.COMPILE_TIME_CONST)
+    g.layernorm(cudnn.norm_forward_phase.INFERENCE, x, one, one, number)
+    g.rope_backward(x, cos=g.tensor([4, 8]), sin=g.tensor([4, 8]))
+    g.sdpa(x, x, x, is_inference=True)
+    assert [n.node_type.name for n in g.nodes] == ["POINTWISE", "LAYERNORM", "ROPE_BWD", "SDPA"]
+    relu, norm, _, attention = g.nodes
+    assert relu.params == {"mode": "relu_backward", "negative_slope": 0.5}
+    assert norm.inputs["input"] is x and norm.inputs["scale"] is one
+    assert attention.inputs["v"] is x and [*attention.outputs] == ["O"]
+    with pytest.raises(BadParam, match="find_tensor: name must not be ambiguous; got 'twice', that of 2"):
+        g.find_tensor("twice")
+    g.steps[1].op = BY_NAME["dropout_states"]     # as a graph of the backend's may be
+    assert g.nodes[1].node_type is cudnn.NodeType.COMPOSITE and "twice" not in g.tensors
 
 
 def test_engines_and_knobs_make_the_plan_again(conv):
@@ -49,12 +72,14 @@ def test_engines_and_knobs_make_the_plan_again(conv):
 def test_a_plan_is_selected(g):
     X = g.tensor([4, 4], [4, 1])
     Y = g.relu(X, name="r").set_output(True)
-    assert g.selected_engine is None
     g.create_execution_plans([cudnn.heur_mode.A])
-    g.select_plan(0)
-    assert g.selected_engine == 0 and [p.is_selected for p in g.plans][0]
-    told = g.inspect()
-    assert told["outputs"] == [Y] and told["nodes"] == g.nodes and told["plans"] == g.plans
+    assert g.select_plan(0) is g and g.selected_engine is None
+    plan, told = g.plans[0], g.inspect()
+    assert plan.is_selected and (plan.cpp_index, plan.engine_id, plan.knobs) == (0, 0, {})
+    assert told["outputs"] == [Y] and told["plans"] == g.plans == g.backend_plan_entries()
+    assert told["nodes"] == [dict(name="r", type="POINTWISE", inputs={"IN_0": ""},
+                                  outputs={"OUT_0": "r::OUT_0"}, params={"mode": "relu"})]
+    assert told["tensors"]["r::OUT_0"]["dim"] == [4, 4]
 
 
 def test_a_boolean_a_byte(g):
