@@ -24,7 +24,8 @@ class Tensor:
     ``alignment`` bytes; what the caller promises of the pointer
     ``ragged``    uid of the tensor with the offsets of its batches in elements, and that of the end: element
                   (b, …) lies at offsets[b] + the other strides' part, and is not there from offsets[b + 1]
-                  on: it reads as 0 and is not written. Its extent does not follow from its dims
+                  on: it reads as 0 and is not written. Its extent does not follow from its dims, and the
+                  stride of its batches says nothing: one with which they overlap is that of packed ones
     ``scalar``    of a "value": the number that it stands for, with a default; None: one that must be
                   given at execute
     The ``name`` is for people: it takes no part in equality, so not in the key of a plan.
@@ -44,6 +45,10 @@ class Tensor:
         text("tensor: name", self.name)
         if not isinstance(desc, TensorDesc):
             raise BadParam(f"tensor {self.label}: desc must be a TensorDesc; got {shown(desc)}")
+        if self.ragged is not None and desc.is_overlapping:
+            one = desc.replace(dims=(1, *desc.dims[1:]))
+            desc = desc.replace(strides=(one.extent, *desc.strides[1:]))
+            set_(self, "desc", desc)
         set_(self, "dtype", desc.dtype)
         set_(self, "dims", desc.dims)
         set_(self, "strides", desc.strides)

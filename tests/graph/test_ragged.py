@@ -15,6 +15,7 @@ from cydnn.graph import Graph, Match, Node, inplace
 from cydnn.layout import Layout
 from cydnn.ops import Matmul
 from cydnn.status import BadParam
+from cydnn.tensor import TensorDesc
 
 NUMPY = get("numpy")
 LENGTHS, S, D = [3, 0, 4, 2], 4, 5
@@ -64,6 +65,16 @@ def test_tensors_that_cannot_be_ragged(x, offsets, sentence):
     nodes = [unary(2, 3), unary(3, 4)]
     with pytest.raises(BadParam, match=f"^graph: .*{sentence}"):
         Graph(nodes, [t(2), x, t(4), offsets, t(8, (4,), "i32")][:4 + (offsets.uid != 8)])
+
+
+def test_the_stride_of_ragged_batches_says_nothing():
+    """Batches of packed tokens may have that of a token; what overlaps in itself is refused as ever."""
+    of_tokens = TensorDesc("f32", DIMS, (D, D, 1))
+    assert t(3, DIMS, ragged=90).replace(desc=of_tokens).desc == t(3, DIMS).desc != of_tokens
+    assert t(3, DIMS).replace(desc=of_tokens).desc == of_tokens
+    with pytest.raises(BadParam, match="y must not overlap itself; got dims .*, strides .11, 2, 1"):
+        Graph([unary(3, 4)], [t(3, DIMS), t(90, (5,), "i32"),
+                              t(4, DIMS, ragged=90).replace(desc=TensorDesc("f32", DIMS, (2, 2, 1)))])
 
 
 def test_what_a_plan_knows_of_their_memory():
