@@ -13,7 +13,8 @@ MOST = 256                                       # sets of dims of a graph whose
 
 
 def changes_of(g, uids, shapes, strides) -> dict:
-    """{uid: (dim, stride)} of what is given otherwise than the graph was built with. Raises BadParam."""
+    """{uid: (dim, stride)} of what is given otherwise than the graph was built with; the strides of a ragged
+    tensor of four dims may be those of its tokens, heads and numbers. Raises BadParam."""
     uids, shapes, strides = (
         [] if given is None else several(f"execute: override_{what}", given, kind)
         for what, given, kind in (("uids", uids, "uids"), ("shapes", shapes, "dims"),
@@ -26,6 +27,9 @@ def changes_of(g, uids, shapes, strides) -> dict:
         known = g.query_tensor_attributes_of_uid(uid)
         given = tuple([wholes(f"execute: override_{what} of uid {uid}", numbers)
                        for what, numbers in (("shapes", dim), ("strides", stride))])
+        if known.ragged_offset is not None and [len(numbers) for numbers in given] == [4, 3]:
+            of_token, of_head, of_number = given[1]          # of an array (tokens, heads, numbers)
+            given = given[0], (known.get_stride()[0], of_head, of_token, of_number)
         if [list(numbers) for numbers in given] != [known.get_dim(), known.get_stride()]:
             found[known.key] = given
     return found

@@ -56,6 +56,33 @@ def test_other_rows(device, monkeypatch):
     assert run(g, 64)                            # the graph is what it was
 
 
+def test_packed_tokens(device):
+    """Ragged rows of any batches, whose strides are those of an array (tokens, heads, numbers)."""
+    g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT, compute_data_type=T.FLOAT,
+                      handle=device)
+    n, h, d, s = np.int32([3, 2]), 2, 16, 4
+    q, k, v = (g.tensor([2, h, rows, d], [s * h * d if k else h * d, d, h * d, 1], uid=uid)
+               for k, (rows, uid) in enumerate([(8, 1), (s, 2), (s, 3)]))
+    counts, at = (g.tensor([count, 1, 1, 1], data_type=T.INT32, uid=uid) for count, uid in ((2, 5), (3, 6)))
+    q.set_ragged_offset(at)
+    o, _ = g.sdpa(q, k, v, generate_stats=False, use_padding_mask=True, seq_len_q=counts, seq_len_kv=counts)
+    o.set_output(True).set_uid(4).set_dim(q.get_dim()).set_stride(q.get_stride()).set_ragged_offset(at)
+    g.build([MODE.A, MODE.FALLBACK])
+    tokens, keys, values = (np.random.default_rng(i).random(dims).astype(np.float16)
+                            for i, dims in enumerate([(5, h, d), (2, s, h, d), (2, s, h, d)]))
+    out, starts = np.empty_like(tokens), np.int32([0, 3, 5])
+    pack = {1: tokens, 2: keys, 3: values, 4: out, 5: n, 6: starts * h * d}
+    space = np.empty(max(g.get_workspace_size(), 1), np.uint8)
+    for rows in (8, s):
+        out[:] = np.nan
+        g.execute(pack, space, override_uids=[1, 4], override_shapes=[[2, h, rows, d]] * 2,
+                  override_strides=[[h * d, d, 1]] * 2)
+        for b, (start, end) in enumerate(zip(starts, starts[1:])):
+            scores = np.exp(np.einsum("qhd,khd->hqk", tokens[start:end], keys[b, :n[b]], dtype=np.float32))
+            want = np.einsum("hqk,khd->qhd", scores / scores.sum(2, keepdims=True), values[b, :n[b]])
+            np.testing.assert_allclose(out[start:end], want, 4e-3, 4e-3)
+
+
 def test_what_the_engines_do_not_take_is_chosen_anew(device, monkeypatch):
     """As where dims are not those that a kernel's loads need."""
     g = product(device, kernel_cache=cudnn.create_kernel_cache())
