@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from .. import names
-from . import datatypes
+from . import datatypes, yarn
 from .contexts import graph, graph_cache, jit
 from .device_properties import create_device_properties, device_properties
 from .enums import (NodeType, attention_implementation, behavior_note, build_plan_policy, convolution_mode,

@@ -119,9 +119,10 @@ class pygraph:
     def deselect_workspace_greater_than(self, workspace: Any) -> Any:
         """Leave out plans that need more workspace. Engines that can do with less are asked for such
         plans."""
-    def deserialize(self, *data: Any) -> Any:
+    def deserialize(self, *data: Any, enforce_precompiled: Any = ..., run_warmup: Any = ...) -> Any:
         """``data``, or a handle and ``data``: bytes of ``serialize`` give a ready plan, the text of
-        ``repr`` a graph."""
+        ``repr`` a graph. ``enforce_precompiled``: only bytes. A plan that is read is ready to launch, so
+        that ``run_warmup`` changes nothing."""
     def div(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise div of a, b, with broadcast; the result is virtual until set_output(True)."""
     def elu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -30,14 +30,19 @@ class Stored:
         """The plan that ``execute`` runs, as bytes (numbers from 0 to 255)."""
         return list(Layout(self._plan().choice).to_json().encode())
 
-    def deserialize(self, *data):
+    def deserialize(self, *data, enforce_precompiled=False, run_warmup=False):
         """``data``, or a handle and ``data``: bytes of ``serialize`` give a ready plan, the text of
-        ``repr`` a graph."""
+        ``repr`` a graph. ``enforce_precompiled``: only bytes. A plan that is read is ready to launch, so
+        that ``run_warmup`` changes nothing."""
         if len(data) not in (1, 2):
             raise TypeError(f"deserialize: takes data, or a handle and data; got {len(data)} arguments")
         handle, data = data if len(data) == 2 else (None, *data)
         if handle is not None:
             self._handle = get_handle(handle)
+        flag("deserialize: run_warmup", run_warmup)
+        if flag("deserialize: enforce_precompiled", enforce_precompiled) and isinstance(data, str):
+            raise BadParam("deserialize: enforce_precompiled requires plan serialization, which is bytes; "
+                           f"got a text of {len(data)} characters")
         if isinstance(data, str):
             self._read_calls(data)
         else:

@@ -77,7 +77,7 @@ def test_a_plan_is_read_from_its_bytes(handle):
     assert isinstance(data, list) and set(map(type, data)) == {int} and max(data) < 256
     for args in ((bytes(data),), (data,), (handle, bytearray(data))):
         again = cudnn.pygraph(handle=handle if len(args) == 1 else None)
-        again.deserialize(*args)
+        again.deserialize(*args, enforce_precompiled=len(args) == 1, run_warmup=len(args) == 2)
         assert again.key() == g.key() and again.get_plan_name_at_index(0) == g.get_plan_name_at_index(0)
         assert again.get_workspace_size() == g.get_workspace_size()
         assert again.query_tensor_attributes_of_uid(40).get_dim() == [2, 4, 6, 6]
@@ -87,6 +87,8 @@ def test_a_plan_is_read_from_its_bytes(handle):
         third = cudnn.pygraph(handle=handle)
         third.deserialize(repr(again))
         assert third.key() == g.key()
+        with pytest.raises(BadParam, match="enforce_precompiled requires plan serialization, .*a text of 2"):
+            third.deserialize("{}", enforce_precompiled=True)
 
 
 def test_a_plan_for_a_device_that_is_not_here(h200):
