@@ -428,4 +428,19 @@ class pygraph:
     @property
     def tensors(self) -> Any:
         """{name: tensor} of every tensor that has a name of its own."""
-    def __getattr__(self, name: str) -> Any: ...
+    name: Any
+    kernel_cache: Any
+    device_property: Any
+    sm_count: Any
+    sm_version: Any
+    types: Any
+    defaults: Any
+    owner: Any
+    steps: Any
+    misfits: Any
+    graph: Any
+    is_built: Any
+    filter: Any
+    of_dims: Any
+    chosen: Any
+    chosen_on: Any
