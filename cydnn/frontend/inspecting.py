@@ -148,8 +148,10 @@ def view_of(step: Step) -> NodeView:
         params = {"mode": mode if end is None else mode[:-4] + end, **by_word(rest)}
         return NodeView(step.name, NodeType.POINTWISE, ports("IN", step.inputs),
                         ports("OUT", step.outputs), params)
-    return NodeView(step.name, type_of_step(step), by_word({**step.inputs, **step.scalars}),
-                    by_word(step.outputs), by_word(step.attributes))
+    kind = type_of_step(step)
+    params = {"padding": 0.0} if kind is NodeType.MATMUL else {}     # what a call has that sets none
+    return NodeView(step.name, kind, by_word({**step.inputs, **step.scalars}), by_word(step.outputs),
+                    params | by_word(step.attributes))
 
 
 def type_of_step(step: Step) -> NodeType:

@@ -109,15 +109,16 @@ class Operations:
         return self._record("matmul", MatmulSized if given else Matmul, inputs | given, dict(c="C"),
                             compute_data_type, name, attributes=attributes)["c"]
 
-    def reduction(self, input, mode, compute_data_type=NOT_SET, name=""):
-        """Reduce the dims in which the result's dim (set by the caller) is 1."""
+    def reduction(self, input, mode, compute_data_type=NOT_SET, name="", *, out_dims=None):
+        """Reduce the dims in which the result's dim (``out_dims``, or set by the caller) is 1."""
         name = self._named("reduction", name)
         if member(name, "mode", reduction_mode, mode) is reduction_mode.NOT_SET:
             raise BadParam(f"{name}: mode must be set; got {mode}")
+        dims = None if out_dims is None else wholes(f"{name}: out_dims", out_dims)
         made = self._record("reduction", Reduction, dict(x=("input", input)), dict(y="Y"), compute_data_type,
                             name,
                             attributes=dict(mode=("mode", mode.name.lower())), channels_last="y")
-        return made["y"]
+        return made["y"] if dims is None else made["y"].set_dim(dims)
 
     def genstats(self, input, compute_data_type=NOT_SET, name=""):
         """[SUM, SQ_SUM]: of each channel over images and positions, the sum and the sum of squares."""

@@ -256,8 +256,8 @@ class pygraph:
         """The tensor of a uid."""
     def reciprocal(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise reciprocal of input, with broadcast; the result is virtual until set_output(True)."""
-    def reduction(self, input: Any, mode: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
-        """Reduce the dims in which the result's dim (set by the caller) is 1."""
+    def reduction(self, input: Any, mode: Any, compute_data_type: Any = ..., name: Any = ..., *, out_dims: Any = ...) -> _tensor:
+        """Reduce the dims in which the result's dim (``out_dims``, or set by the caller) is 1."""
     def relu(self, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """input where it is above the lower clip, and at most the upper one; the slope goes on below."""
     def relu_backward(self, loss: Any, input: Any, negative_slope: Any = ..., lower_clip: Any = ..., upper_clip: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> _tensor:

@@ -101,12 +101,13 @@ class Ready:
     def looked_up(self, pack: dict) -> tuple:
         """(pointers, numbers) of a pack whose keys are uids."""
         below = self.plan.graph.tensors
-        missing = [f"tensor {below[uid].label}" for uid in self._by_uid[0] if uid not in pack]
-        missing += [f"pass-by-value tensor {below[uid].label}" for _, uid, _, is_needed in self.numbers
-                    if is_needed and uid not in pack]
-        if missing:
-            raise BadParam(f"execute: the variant pack must hold {', '.join(missing)}; got uids "
-                           f"{sorted(pack)}")
+        lost = {uid: "tensor" for uid in self._by_uid[0] if uid not in pack}
+        lost |= {uid: "pass-by-value tensor" for _, uid, _, is_needed in self.numbers
+                 if is_needed and uid not in pack}
+        if lost:
+            names = ", ".join(f"{kind} {below[uid].label}" for uid, kind in lost.items())
+            raise BadParam(f"execute: the variant pack must hold {names}; got uids {sorted(pack)}, missing a "
+                           f"buffer for tensor uid {', '.join(map(str, lost))}")
         return tuple([pack[uid] for uid in self._by_uid[0]]), self._scalars(pack, self.numbers)
 
 

@@ -224,7 +224,8 @@ class Graph(_Methods):
         if handle is None:
             raise CydnnError("Graph: handle must be given, to the call or to the graph; got None")
         if workspace is None and self._is_lent:
-            raise CydnnError("Graph: workspace must be given, as workspace_alloc is False; got None")
+            raise CydnnError("Graph: workspace must be given, as workspace_alloc is False; got None: Need to "
+                             "specify workspace in the call")
         at = get_handle(handle)
         graph, space = self._at(at)
         given = args[0].values() if is_dict else args

@@ -212,6 +212,9 @@ def test_matmul_and_reduction(g):
         g.reduction(c, cudnn.reduction_mode.NOT_SET)
     with pytest.raises(BadParam, match="mode must be one of reduction_mode.ADD .*; got 'add'"):
         g.reduction(c, "add")
+    assert g.reduction(c, cudnn.reduction_mode.ADD, out_dims=[2, 3, 1]).get_dim() == [2, 3, 1]
+    with pytest.raises(BadParam, match="reduction.12: out_dims must be .*; got 'wide'"):
+        g.reduction(c, cudnn.reduction_mode.ADD, out_dims="wide")
 
 
 @pytest.mark.parametrize("mode, meaning", [

@@ -55,6 +55,8 @@ def test_operations_in_the_words_of_their_calls(g):
     assert attention.inputs["v"] is x and [*attention.outputs] == ["O"]
     with pytest.raises(BadParam, match="find_tensor: name must not be ambiguous; got 'twice', that of 2"):
         g.find_tensor("twice")
+    g.matmul(x, g.tensor([2, 3, 8, 5]))
+    assert g.nodes[4].params == {"padding": 0.0} and g.nodes[4].outputs["C"].get_name() == "matmul.4::C"
     g.steps[1].op = BY_NAME["dropout_states"]     # as a graph of the backend's may be
     assert g.nodes[1].node_type is cudnn.NodeType.COMPOSITE and "twice" not in g.tensors
 
