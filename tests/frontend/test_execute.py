@@ -115,7 +115,8 @@ def frozen():
 
 
 PACKS = [
-    (lambda x, y: {x: IMAGE}, r"must hold tensor relu::OUT_0; got uids \[1\], missing a buffer for tensor uid 2"),
+    (lambda x, y: {x: IMAGE},
+     r"must hold tensor relu::OUT_0; got uids \[1\], missing a buffer for tensor uid 2"),
     (lambda x, y: {}, r"the variant pack must hold tensor .*, tensor relu::OUT_0; got uids \[\]"),
     (lambda x, y: {x: IMAGE, y: np.empty(3, np.float32)},
      r"array must have at least 2304 bytes, .*; got 12 bytes in shape \(3,\) of float32"),
