@@ -9,6 +9,7 @@ from .arrays import number_at
 from .errors import refusals
 from .handle import get_handle
 from .overrides import changes_of
+from .ready import by_uid
 
 
 class Executing:
@@ -31,6 +32,9 @@ class Executing:
             tensor_to_device_buffer = paired(tensor_to_device_buffer, tensor_uids)
         if self.chosen is None:
             self.build()
+        if self._arrays:
+            known = {t.key: x for t, x in self._arrays.values()}
+            tensor_to_device_buffer = known | by_uid(tensor_to_device_buffer, self._tensors)
         if override_uids is override_shapes is override_strides is None:
             ready = self.chosen_on.get(at.device) or self._ready(None, at)
         else:

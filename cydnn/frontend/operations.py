@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
+
 from ..given import real, several, shown, whole, wholes
 from ..ops import (BatchNormBwd, BatchNormTraining, ConvDgrad, ConvFprop, ConvWgrad, GenStats, Matmul,
                    MatmulSized, Reduction)
 from ..status import BadParam
+from .arrays import is_array
 from .datatypes import compute_of, type_or_none
 from .enums import convolution_mode, data_type, member, reduction_mode
 from .steps import Step
@@ -17,7 +20,8 @@ NOT_SET = data_type.NOT_SET
 
 
 class Operations:
-    """Methods that add one operation each; results are virtual until ``set_output(True)``.
+    """Methods that add one operation each; results are virtual until ``set_output(True)``. An array in place
+    of a tensor is ``tensor_like`` of it, and what ``execute`` reads there unless it is given another.
 
     ``name`` names the operation (default: method and number), and its results: ``name::Y``.
     """
@@ -54,6 +58,8 @@ class Operations:
                 self._added(t)
 
     def _mine(self, name, argument, t) -> tensor:
+        if is_array(t) and not isinstance(t, (tensor, np.generic)):
+            t = self._of_array(t, f"{name}::{argument}")
         if not isinstance(t, tensor) or t.owner not in (self.owner, FREE):
             got = "one of another graph" if isinstance(t, tensor) else type(t).__name__
             raise BadParam(f"{name}: {argument} must be a tensor of the graph; got {got}", node=name,

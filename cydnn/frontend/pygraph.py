@@ -70,6 +70,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         self.defaults = Defaults(*self.types[:2], compute_of("pygraph", self.types[2]))
         self._handle = None if handle is None else get_handle(handle)
         self.owner, self._tensors, self.steps, self.misfits = object(), [], [], allowed()
+        self._arrays: dict = {}                  # {id: (tensor, array)} of the arrays that operations read
         self.graph: Graph | None = None
         self.is_built = False
         self._no_plans()
@@ -89,16 +90,19 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
 
     def tensor(self, dim, stride=None, data_type=NOT_SET, is_virtual=False, is_pass_by_value=False,
                ragged_offset=None, reordering_type=tensor_reordering.NONE, name="", uid=UNSET,
-               ragged_offset_multiplier=1):
+               ragged_offset_multiplier=1, alignment_value=1):
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is
-        None. A ``uid`` of -1 or None is none yet."""
+        None. A ``uid`` of -1 or None is none yet. ``alignment_value``, of which each value is said to be a
+        multiple, changes nothing here."""
+        if whole("tensor: alignment_value", alignment_value) < 1:
+            raise BadParam(f"tensor: alignment_value must be >= 1; got {shown(alignment_value)}")
         t = tensor().set_dim(dim).set_data_type(data_type).set_is_virtual(is_virtual)
         t.set_stride(packed_strides(t.dim) if stride is None else stride)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
         t.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
         return self._free(t if uid is None or whole("tensor: uid", uid) == UNSET else t.set_uid(uid))
 
-    def tensor_like(self, x, name=""):
+    def tensor_like(self, x, name="", is_virtual=None):
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
         DLPack).
 
@@ -106,12 +110,19 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         one element is.
         """
         if isinstance(x, tensor):
-            return self._free(tensor().like(x).set_name(name))
+            t = tensor().like(x).set_name(name)
+            return self._free(t if is_virtual is None else t.set_is_virtual(is_virtual))
         found = layout_of(x)
         kind = NOT_SET if found.dtype is None else type_of(found.dtype)
         is_number = found.is_host and (np.prod(found.dims, dtype=int) == 1 or self._facts_kind() == "cuda")
-        return self.tensor(found.dims or (1,), found.strides or (1,), kind, is_pass_by_value=is_number,
+        return self.tensor(found.dims or (1,), found.strides or (1,), kind, bool(is_virtual), is_number,
                            name=name)
+
+    def _of_array(self, x, name: str) -> tensor:
+        """The tensor that stands for an array which an operation was called with."""
+        if id(x) not in self._arrays:            # the array is kept, and with it the id
+            self._arrays[id(x)] = self.tensor_like(x, name), x
+        return self._arrays[id(x)][0]
 
     def _facts_kind(self) -> str:
         """"cuda" where the graph's memory is not the host's."""
@@ -120,13 +131,13 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         device = self.own_handle.device
         return "cuda" if device.context is not None else "numpy"
 
-    def tensor_scalar(self, value, scalar_type):
+    def tensor_scalar(self, value, scalar_type, name=""):
         """A number that the graph holds, of the type that goes with the value. COMPILE_TIME_CONST: for ever;
         RUNTIME_PARAM: unless the variant pack has another."""
         kind, number = scalar_of(value)
         way = member("tensor_scalar", "scalar_type", SCALAR_TYPE, scalar_type)
         t = tensor().set_dim([1]).set_stride([1]).set_data_type(kind).set_is_pass_by_value(True)
-        return self._free(t._set(value=number, is_constant=way is way.COMPILE_TIME_CONST))
+        return self._free(t.set_name(name)._set(value=number, is_constant=way is way.COMPILE_TIME_CONST))
 
     def _free(self, t: tensor) -> tensor:
         """A tensor of the caller's. One that is made when the graph is built belongs to the first graph that

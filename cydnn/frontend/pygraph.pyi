@@ -378,16 +378,17 @@ class pygraph:
         """Pointwise tanh_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def tanh_backward(self, loss: Any, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise tanh_bwd of loss, input, with broadcast; the result is virtual until set_output(True)."""
-    def tensor(self, dim: Any, stride: Any = ..., data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ...) -> _tensor:
+    def tensor(self, dim: Any, stride: Any = ..., data_type: Any = ..., is_virtual: Any = ..., is_pass_by_value: Any = ..., ragged_offset: Any = ..., reordering_type: Any = ..., name: Any = ..., uid: Any = ..., ragged_offset_multiplier: Any = ..., alignment_value: Any = ...) -> _tensor:
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is
-        None. A ``uid`` of -1 or None is none yet."""
-    def tensor_like(self, x: Any, name: Any = ...) -> _tensor:
+        None. A ``uid`` of -1 or None is none yet. ``alignment_value``, of which each value is said to be a
+        multiple, changes nothing here."""
+    def tensor_like(self, x: Any, name: Any = ..., is_virtual: Any = ...) -> _tensor:
         """The attributes of another tensor but its uid and name, or the layout of an array (NumPy, torch,
         DLPack).
 
         An array on the host is passed by value; where the graph's device works on host memory, only one of
         one element is."""
-    def tensor_scalar(self, value: Any, scalar_type: Any) -> _tensor:
+    def tensor_scalar(self, value: Any, scalar_type: Any, name: Any = ...) -> _tensor:
         """A number that the graph holds, of the type that goes with the value. COMPILE_TIME_CONST: for ever;
         RUNTIME_PARAM: unless the variant pack has another."""
     def transpose(self, input: Any, permutation: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -308,9 +308,21 @@ def test_what_comes_later_says_so(g, method):
         getattr(g, method)(g.tensor([1], [1]), axis=2)
 
 
+def test_arrays_in_place_of_operands(g):
+    """The first example of the package's newer versions."""
+    a, b, c = (np.random.default_rng(0).random((1, 4, 4), np.float32) for _ in range(3))
+    y = g.add(g.matmul(a, b, name="mm"), b).set_output(True)
+    assert [t.get_name() for t in g.get_inputs()] == ["mm::A", "mm::B"]
+    for given, right in (({}, b), ({g.nodes[0].inputs["B"]: c}, c)):
+        out = np.empty_like(a)
+        g.execute({y: out} | given, np.empty(4096, np.uint8))
+        np.testing.assert_allclose(out, a @ right + right, rtol=1e-5)
+
+
 def test_operands_are_tensors_of_the_graph(g, handle):
     mine, theirs = g.tensor([2], [1]), floats(handle=handle).tensor([2], [1])
-    for wrong, got in ((np.ones(2), "ndarray"), (None, "NoneType"), (theirs, "one of another graph")):
+    for wrong, got in (([1.0, 1.0], "list"), (np.float32(1), "float32"), (None, "NoneType"),
+                       (theirs, "one of another graph")):
         with pytest.raises(BadParam, match=f"add.0: b must be a tensor of the graph; got {got}"):
             g.add(mine, wrong)
     with pytest.raises(BadParam, match="conv_fprop.0: weight must be a tensor of the graph; got int"):

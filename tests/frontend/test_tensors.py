@@ -145,6 +145,10 @@ def test_like_another_tensor(g):
     assert (y.get_dim(), y.get_data_type(), y.get_alignment(), y.get_is_pass_by_value()) == ([2, 3], T.INT8,
                                                                                              4, True)
     assert (y.get_uid(), y.get_name()) == (0, "") and g.tensor_like(x, "copy").get_name() == "copy"
+    assert g.tensor_like(y, is_virtual=True).get_is_virtual() and g.tensor_like(x, "", True).get_is_virtual()
+    assert g.tensor([2], alignment_value=8).get_dim() == [2]
+    with pytest.raises(BadParam, match="tensor: alignment_value must be >= 1; got 0"):
+        g.tensor([2], alignment_value=0)
 
 
 def test_arrays_on_the_host_are_numbers(g, h200):
@@ -170,7 +174,8 @@ def test_arrays_on_the_host_are_numbers(g, h200):
                          ids=repr)
 def test_scalars(g, value, kind):
     for way in cudnn.scalar_type:
-        t = g.tensor_scalar(value, way)
+        t = g.tensor_scalar(value, way, "number")
+        assert t.get_name() == "number"
         assert (t.get_dim(), t.get_stride(), t.get_data_type()) == ([1], [1],
                                                                     kind) and t.get_is_pass_by_value()
         assert t.get_has_compile_time_constant() == (way is cudnn.scalar_type.COMPILE_TIME_CONST)
