@@ -28,8 +28,8 @@ def stages(engine, p, dev, columns: int) -> int:
         return 0
     if engine.boxes(p, WARP_ROWS) is None:
         return 0
-    if g.n % columns and (columns > 64 or engine.tail(p)):                   # what is fused would read columns
-        return 0                                                             # that are none
+    if g.n % columns and (columns > 64 or engine.tail(p)):       # what is fused reads all columns of 64
+        return 0
     needs = kernels.get(_kernel(engine, p, columns)).smem_bytes
     return next((n for n in range(MOST, LEAST - 1, -1) if needs(k=g.k, stages=n) <= dev.smem_bytes), 0)
 
