@@ -2,15 +2,21 @@
 name   = "matmul_simt_{T}_{TILE}"
 about  = "Batched matrix product on CUDA cores, any strides and sizes; the depth may be split."
 T      = ["f32", "f64", "f16", "bf16"]
-TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
+TILE   = ["t128x128", "t128x64", "t64x64", "t32x32",
+          "a128x256", "a128x128", "a128x64", "a64x64"]
+targets = ["sm_75", "sm_80"]
+when   = ["(sm < 80) == (TILE == 't128x128' or TILE == 't128x64' or TILE == 't64x64' or TILE == 't32x32')",
+          "sm < 80 or T == 'f32'"]
 params = ["const T* a", "const T* b", "T* c", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
           "int m", "int n", "int k", "int split_k", "int batches",
           "int a_form", "int b_form", "int c_along_m",
           "int64_t a_m", "int64_t a_k", "int64_t b_k", "int64_t b_n", "int64_t c_m", "int64_t c_n",
           "Array<FastDiv, 6> batch", "Array<int64_t, 6> a_batch", "Array<int64_t, 6> b_batch",
           "Array<int64_t, 6> c_batch", "Fuse fuse"]
-block  = [256, 1, 1]
+block  = ["64 if TILE == 'a64x64' else 128 if TILE == 'a128x64' else 256", 1, 1]
 grid   = ["tiles_m * tiles_n * batches * splits", 1, 1]
+smem   = """{75264 if TILE == 'a128x256' else 50688 if TILE == 'a128x128' else 38400 if TILE == 'a128x64' \
+            else 26112 if TILE == 'a64x64' else 0}"""
 extra  = ["tiles_m", "tiles_n", "splits"]
 needs  = ["m >= 1", "n >= 1", "tiles_m * tiles_n * batches * splits < 2147483648"]
 marks  = ["epilogue"]
@@ -30,13 +36,15 @@ problems = ["matmul 37x70 70x133 {T}",
 #include "matmul/operand_simt.cuh"
 #include "tile/simt.cuh"
 
-extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL(
+extern "C" __global__ __launch_bounds__(TILE::threads, simt_blocks<T, TILE>()) void KERNEL(
     const T* a, const T* b, T* c, acc_t<T>* parts, acc_t<T> alpha, acc_t<T> beta, int m, int n, int k,
     int split_k, int batches, int a_form, int b_form, int c_along_m, i64 a_m, i64 a_k, i64 b_k, i64 b_n,
     i64 c_m, i64 c_n, Array<FastDiv, BATCH_DIMS> batch, BatchSteps a_batch, BatchSteps b_batch,
     BatchSteps c_batch, Fuse fuse) {
     using S = Simt<T, TILE>;
-    __shared__ typename S::Shared tiles;
+    extern __shared__ uint4 dynamic[];
+    __shared__ typename S::Static fixed;
+    auto& tiles = S::shared(fixed, dynamic);
 
     const unsigned tiles_n = ceil_div(n, S::n), tiles_m = ceil_div(m, S::m);
     const int col0 = blockIdx.x % tiles_n * S::n, row0 = blockIdx.x / tiles_n % tiles_m * S::m;
@@ -45,22 +53,9 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     i64 a_off, b_off, c_off;
     batch_offsets(matrix, batch, a_batch, b_batch, c_batch, a_off, b_off, c_off);
 
-    Operand<T, S::m, S::k> pa(a_form, a + a_off, a_m, a_k, row0, m, begin);
-    Operand<T, S::n, S::k> pb(b_form, b + b_off, b_n, b_k, col0, n, begin);
     typename S::Sum acc[S::FM][S::FN];
-    S::clear(acc);
-    pa.load(end - begin), pb.load(end - begin);
-    pa.store(tiles.a[0]), pb.store(tiles.b[0]);
-    __syncthreads();
-    int buffer = 0;
-    NO_UNROLL for (int left = end - begin; left > 0; left -= S::k) {
-        const bool more = left > S::k;
-        if (more) pa.load(left - S::k), pb.load(left - S::k);       // in flight while this step is multiplied
-        S::multiply(tiles, buffer, acc);
-        buffer ^= 1;
-        if (more) pa.store(tiles.a[buffer]), pb.store(tiles.b[buffer]);
-        __syncthreads();
-    }
+    multiply_matrices<S, T>(tiles, {a_form, a + a_off, a_m, a_k, row0, m},
+                            {b_form, b + b_off, b_n, b_k, col0, n}, begin, end, acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         row += row0, col += col0;

@@ -1,7 +1,7 @@
 """Matrix product on CUDA cores, whatever the strides and sizes."""
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from ... import fusion
 from ...dtypes import BY_NAME
@@ -9,11 +9,12 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Knob, no_variant, wrong_device
 from ..tile.matrices import Matrices, size_refusals
-from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
+from ..tile.simt import ALL, ASYNC, TILES, arithmetic_us, has_async, tile_us, tiles_of
 from ..tile.split_k import SplitMatmul
 from .view import behind_product, launches
 
 ALONG_ROWS, ALONG_DEPTH, ROW_VECTORS, DEPTH_VECTORS = range(4)       # kernels_src/matmul/operand_simt.cuh
+ACROSS = 1.06                                    # time, where both operands are copied across, not one
 
 
 def operand_form(tensor, rows: int, row_step: int, depth: int, depth_step: int, batch: tuple) -> int:
@@ -28,11 +29,12 @@ def operand_form(tensor, rows: int, row_step: int, depth: int, depth_step: int, 
 
 
 class MatmulSimt(SplitMatmul):
-    """Register tiles over double-buffered shared memory; sums in f32 (f64 for f64).
-    A deep product of few tiles is split and added in order."""
+    """Register tiles over double-buffered shared memory; sums in f32 (f64 for f64). f32 on sm_80: operands
+    are copied to shared memory past the registers, two steps ahead. A deep product of few tiles is split and
+    added in order."""
     index = 199
     takes = core(Matmul, behind=many(Pointwise))
-    knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
+    knobs = (Knob("tile", tuple(ALL)), Knob("splits", lo=1, hi=2 ** 20))
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
@@ -51,11 +53,26 @@ class MatmulSimt(SplitMatmul):
         return behind_product(p, p.a.dtype.name, 1, p.a.dtype.compute)
 
     @staticmethod
+    def _forms(p, g) -> dict:
+        return dict(a_form=operand_form(p.a, g.m, g.a[0], g.k, g.a[1], g.a_batch),
+                    b_form=operand_form(p.b, g.n, g.b[1], g.k, g.b[0], g.b_batch))
+
+    @staticmethod
     def ways(p, g, dev, tile):
-        rows, columns, *_ = TILES[tile]
+        rows, columns, *_ = ALL[tile]
         blocks, kind = prod(tiles_of(tile, g.m, g.n).values()) * g.count, p.a.dtype.compute
-        estimate = lambda splits, depth: tile_us(tile, rows, columns, depth, blocks * splits, dev, kind)
-        return blocks, BY_NAME[kind].bytes, estimate
+        over = 1.0
+        if tile in ASYNC:
+            across = {ALONG_DEPTH, DEPTH_VECTORS}.issuperset(MatmulSimt._forms(p, g).values())
+            over = inf if not has_async(p.a, dev) else ACROSS if across else 1.0
+        us = lambda splits, depth: tile_us(tile, rows, columns, depth, blocks * splits, dev, kind)
+        return blocks, BY_NAME[kind].bytes, lambda splits, depth: over * us(splits, depth)
+
+    def tiles(self, p):
+        return ALL if p.a.dtype.name == "f32" else TILES
+
+    def configs(self, p, dev):
+        return (c for c in super().configs(p, dev) if c.tile not in ASYNC or has_async(p.a, dev))
 
     def least_us(self, p, dev):
         return arithmetic_us(p, dev)
@@ -65,8 +82,7 @@ class MatmulSimt(SplitMatmul):
         if lead.tensor.count == 0:
             return []
         chosen, kind = self.cut(p, dev, config), p.a.dtype
-        args = dict(a_form=operand_form(p.a, g.m, g.a[0], g.k, g.a[1], g.a_batch),
-                    b_form=operand_form(p.b, g.n, g.b[1], g.k, g.b[0], g.b_batch),
+        args = dict(self._forms(p, g),
                     c_along_m=int(chosen.splits == 1 and (g.n == 1 or g.m > 1 and g.c[0] < g.c[1])),
                     a_m=g.a[0], a_k=g.a[1], b_k=g.b[0], b_n=g.b[1])
         return launches(p, g, lead, f"matmul_simt_{kind}_{chosen.tile}", f"matmul_sum_{kind}", kind.compute,

@@ -11,15 +11,19 @@ START, START_EACH = 5400, 0.94                   # clocks of a launch: of its co
 
 class SimtTile(NamedTuple):
     """A shape of kernels_src/tile/simt.cuh:
-    rows, columns, depth of a step, share of the FMA peak in a full machine."""
+    rows, columns, depth of a step, share of the FMA peak in a full machine (fitted on an H200)."""
     rows: int
     columns: int
     step: int
-    share: float                                 # an estimate until measured
+    share: float
+    blocks: int = 2                              # that an SM holds
 
 
-TILES = {"t128x128": SimtTile(128, 128, 8, 0.72), "t128x64": SimtTile(128, 64, 16, 0.66),
-         "t64x64": SimtTile(64, 64, 16, 0.55), "t32x32": SimtTile(32, 32, 32, 0.3)}
+TILES = {"t128x128": SimtTile(128, 128, 8, 0.58), "t128x64": SimtTile(128, 64, 16, 0.47),
+         "t64x64": SimtTile(64, 64, 16, 0.42), "t32x32": SimtTile(32, 32, 32, 0.22)}
+ASYNC = {"a128x256": SimtTile(128, 256, 16, 0.7, 1), "a128x128": SimtTile(128, 128, 16, 0.65),
+         "a128x64": SimtTile(128, 64, 16, 0.61, 4), "a64x64": SimtTile(64, 64, 16, 0.58, 8)}
+ALL = TILES | ASYNC                              # ASYNC: kernels_src/tile/simt_async.cuh
 SMALL = {name: TILES[name] for name in ("t64x64", "t32x32")}     # of the kernels of any type
 KNOB, SMALL_KNOB = Knob("tile", tuple(TILES)), Knob("tile", tuple(SMALL))
 
@@ -27,12 +31,12 @@ KNOB, SMALL_KNOB = Knob("tile", tuple(TILES)), Knob("tile", tuple(SMALL))
 def tile_us(tile: str, rows: int, columns: int, depth: int, groups: int, dev, sum_type: str) -> float:
     """Estimated microseconds of a tiled product:
     arithmetic of the busiest SM, or the latency of its steps."""
-    m, n, step, share = TILES[tile]
+    m, n, step, share, resident = ALL[tile]
     blocks = ceil_div(rows, m) * ceil_div(columns, n) * groups
     steps = ceil_div(max(depth, 1), step)
     rate = (dev.fma_f64 if sum_type == "f64" else dev.fma_f32) * share
     busy = ceil_div(blocks, dev.sms) * steps * step * m * n / rate
-    waiting = ceil_div(blocks, 2 * dev.sms) * (steps * 600 + 2500 + m * n // 10)
+    waiting = ceil_div(blocks, resident * dev.sms) * (steps * 600 + 2500 + m * n // 10)
     return (START + START_EACH * m * n + max(busy, waiting)) / dev.clock_mhz
 
 
@@ -49,4 +53,9 @@ def by_time(tiles, rows, columns, depth, groups, dev, sum_type) -> list[Config]:
 
 def tiles_of(tile: str, rows: int, columns: int) -> dict:
     """The extra names of a launch: tiles of rows and of columns."""
-    return dict(tiles_m=ceil_div(rows, TILES[tile].rows), tiles_n=ceil_div(columns, TILES[tile].columns))
+    return dict(tiles_m=ceil_div(rows, ALL[tile].rows), tiles_n=ceil_div(columns, ALL[tile].columns))
+
+
+def has_async(tensor, dev) -> bool:
+    """Whether the tiles whose operands are copied past the registers have an image."""
+    return tensor.dtype.name == "f32" and dev.sm >= 80
