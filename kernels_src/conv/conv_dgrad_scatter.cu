@@ -41,7 +41,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     Array<i64, 3> dx_s) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
-    __shared__ Taps<S::k> taps;
+    __shared__ Taps taps;
     __shared__ Corner rows[S::m], cols[S::n];            // of the window in dx; of the tap from there
 
     const unsigned tiles_n = ceil_div(columns, S::n), tiles_m = ceil_div(pixels, S::m);
@@ -81,7 +81,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         tap = {int(k) * dy_k, {0, 0, 0}}, plain = int(k) * w_k;
     };
     typename S::Sum acc[S::FM][S::FN];
-    gather_multiply<S>(tiles, taps, py, dy, here, one, pw, w, w_valid, flags, 0, filters, entry, acc);
+    gather_multiply<S, false, false>(tiles, taps, py, dy, here, one, pw, w, w_valid, flags, 0, filters, entry,
+                                     acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= unsigned(pixels) || col0 + col >= unsigned(columns)) return;

@@ -50,7 +50,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     Array<i64, 3> dx_s, Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
-    __shared__ Taps<S::k> table;
+    __shared__ Taps table;
     __shared__ i64 dx_off[S::m];
     __shared__ PixelClass cls[3];
     __shared__ FastDiv out[3], digit[3];
@@ -96,7 +96,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         dx_off[threadIdx.x] = off;
     }
     const Place<S::m, S::k> py(flags & X_ALONG_DEPTH, threadIdx.x);
-    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH, threadIdx.x);
+    const Place<S::n, S::k> pw(flags & W_ALONG_DEPTH, threadIdx.x, flags & W_ROW_VECTORS);
     int z[3];
     {
         int v[4];
@@ -119,7 +119,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         }
     };
     typename S::Sum acc[S::FM][S::FN];
-    gather_multiply<S>(tiles, table, py, dy, z, dy_size, pw, w, w_valid, flags, 0, depth, entry, acc);
+    gather_multiply<S, false, true>(tiles, table, py, dy, z, dy_size, pw, w, w_valid, flags, 0, depth, entry,
+                                    acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= pixels || col0 + col >= channels) return;

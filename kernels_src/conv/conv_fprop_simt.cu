@@ -46,7 +46,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     const int* index, Fuse fuse) {
     using S = Simt<T, TILE>;
     __shared__ typename S::Shared tiles;
-    __shared__ Taps<S::k> taps;
+    __shared__ Taps taps;
     __shared__ i64 y_off[S::m];
 
     const unsigned tiles_n = ceil_div(filters, S::n), tiles_m = ceil_div(pixels, S::m);
@@ -74,7 +74,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     auto entry = [&](unsigned k, Tap& tap, int& plain) {
         if constexpr (FORM == indexed) {
             tap = reinterpret_cast<const Tap*>(index)[k], plain = index[4 * depth + int(k)];
-            const int next = k + S::k;
+            const int next = k + TABLE;
             if (next < depth) prefetch(index + 4 * next), prefetch(index + 4 * depth + next);
             return;
         }
@@ -89,7 +89,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     // No code for empty sums; other types spill registers then.
     if (sizeof(T) == 8) __builtin_assume(ceil_div(depth, S::k) > 0);
     typename S::Sum acc[S::FM][S::FN];
-    gather_multiply<S>(tiles, taps, px, x, z, size, pw, w, w_valid, flags, 0, depth, entry, acc);
+    gather_multiply<S, false, false>(tiles, taps, px, x, z, size, pw, w, w_valid, flags, 0, depth, entry,
+                                     acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= unsigned(pixels) || col0 + col >= filters) return;

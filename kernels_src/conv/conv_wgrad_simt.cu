@@ -4,9 +4,12 @@ about  = """Filter gradient as implicit GEMM on CUDA cores: (channel, tap) x fil
             the pixels may be split. Any strides, groups, dilation. FORM: how the splits are added, \
             and whether what belongs to a pixel is computed or looked up."""
 T      = ["f32", "f64", "f16", "bf16"]
-TILE   = ["t128x128", "t128x64", "t64x64", "t32x32"]
+TILE   = ["t128x128", "t128x64", "t64x64", "t32x32", "a128x256", "a128x128"]
 FORM   = ["ordered", "atomic", "indexed"]
-when   = ["FORM == 'ordered' or TILE != 't128x64'"]
+targets = ["sm_75", "sm_80"]
+when   = ["FORM == 'ordered' or TILE != 't128x64'",
+          "(sm >= 80) == (TILE == 'a128x256' or TILE == 'a128x128')",
+          "sm < 80 or T == 'f32' and FORM == 'ordered'"]
 params = ["const T* x", "const T* dy", "T* dw", "Acc_T* parts", "Acc_T alpha", "Acc_T beta",
           "int rows", "int filters", "int pixels", "int split_pixels", "int groups",
           "int flags", "int channel_inner",
@@ -19,6 +22,7 @@ params = ["const T* x", "const T* dy", "T* dw", "Acc_T* parts", "Acc_T alpha", "
 block  = [256, 1, 1]
 grid   = ["tiles_m * tiles_n * groups * splits", 1, 1]
 extra  = ["tiles_m", "tiles_n", "splits"]
+smem   = "{75264 if TILE == 'a128x256' else 50688 if TILE == 'a128x128' else 0}"
 needs  = ["rows >= 1", "filters >= 1", "tiles_m * tiles_n * groups * splits < 2147483648"]
 problems = ["conv_wgrad n0c5h5w6 k7r3s2 {T}",
             "conv_wgrad n2c8h4w4 k8r1s1 {T}",
@@ -34,7 +38,7 @@ problems = ["conv_wgrad n0c5h5w6 k7r3s2 {T}",
 //             parts[split][filter][row], which conv_wgrad_simt_sum adds up in the order of the splits
 //   atomic    every block adds alpha * sum to parts, which has dw's shape and the strides dw_k, dw_c, dw_s
 //   indexed   the same; where a pixel of an image lies comes from conv_wgrad_index, and out is (1, 1, pixels)
-#include "conv/gather_simt.cuh"
+#include "conv/gather_async.cuh"
 
 namespace cydnn {
 enum WgradForm { ordered, atomic, indexed };
@@ -47,8 +51,10 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     Array<int, 3> dilation, i64 x_n, i64 x_group, i64 x_c, Array<i64, 3> x_s, i64 dy_n, i64 dy_k,
     Array<i64, 3> dy_s, i64 dw_k, i64 dw_c, Array<i64, 3> dw_s, const int* index) {
     using S = Simt<T, TILE>;
-    __shared__ typename S::Shared tiles;
-    __shared__ Taps<S::k> taps;
+    extern __shared__ uint4 dynamic[];
+    __shared__ typename S::Static fixed;
+    auto& tiles = S::shared(fixed, dynamic);
+    __shared__ Taps taps;
     __shared__ i64 dw_off[S::m];
 
     const unsigned tiles_n = ceil_div(filters, S::n), tiles_m = ceil_div(rows, S::m);
@@ -63,18 +69,15 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
         channel_and_tap(row0 + threadIdx.x, digit[0], digit[1], digit[2], channel_inner, c, t);
         dw_off[threadIdx.x] = c * dw_c + t[0] * dw_s[0] + t[1] * dw_s[1] + t[2] * dw_s[2];
     }
-    const Place<S::m, S::k> px(flags & X_ALONG_DEPTH, int(threadIdx.x));
-    const Place<S::n, S::k> py(flags & W_ALONG_DEPTH, int(threadIdx.x));
-    int z[3];                                                      // the tap's shift; its channel is in x
-    {
+    auto corner = [&](int row, int (&z)[3]) {                      // the tap's shift; off has the channel
         int c;
-        channel_and_tap(row0 + px.row, digit[0], digit[1], digit[2], channel_inner, c, z);
-        x += c * x_c + group * x_group;
-        UNROLL for (int i = 0; i < 3; ++i) z[i] *= dilation[i], x += z[i] * x_s[i];
-        if (row0 + px.row >= unsigned(rows)) z[0] = NOWHERE;
-    }
-    const bool y_valid = col0 + py.row < filters;
-    dy += i64(group * filters + col0 + py.row) * dy_k;
+        channel_and_tap(row0 + row, digit[0], digit[1], digit[2], channel_inner, c, z);
+        i64 off = c * x_c + group * x_group;
+        UNROLL for (int i = 0; i < 3; ++i) z[i] *= dilation[i], off += z[i] * x_s[i];
+        if (row0 + row >= unsigned(rows)) z[0] = NOWHERE;
+        return off;
+    };
+    dy += i64(group * filters + col0) * dy_k;
     int first[4];                                   // offsets in the table count from the split's first image
     digits_of(unsigned(begin), out[2], out[1], out[0], first);
     x += first[3] * x_n, dy += first[3] * dy_n;
@@ -87,7 +90,7 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
             const Tap at = reinterpret_cast<const Tap*>(index)[v[0]];
             UNROLL for (int i = 0; i < 3; ++i) tap.z[i] = at.z[i];
             tap.off += at.off, plain += index[4 * out[2].by + v[0]];
-            const int next = v[0] + S::k;
+            const int next = v[0] + TABLE;
             if (next < int(out[2].by)) prefetch(index + 4 * next), prefetch(index + 4 * out[2].by + next);
             return;
         }
@@ -98,8 +101,8 @@ extern "C" __global__ __launch_bounds__(256, simt_blocks<T, TILE>()) void KERNEL
     };
     typename S::Sum acc[S::FM][S::FN];
     const i64 end = min(begin + split_pixels, i64(pixels));
-    gather_multiply<S>(tiles, taps, px, x, z, size, py, dy, y_valid, flags, int(begin), int(end), entry,
-                       acc);
+    gather_multiply_rows<S>(tiles, taps, x, corner, size, dy, dy_k, filters - col0, flags, int(begin),
+                            int(end), entry, acc);
 
     auto emit = [&](int row, int col, typename S::Sum sum) {
         if (row0 + row >= unsigned(rows) || col0 + col >= filters) return;

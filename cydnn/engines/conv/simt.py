@@ -12,8 +12,8 @@ from ...steps import Launch
 from ..engine import Engine
 from ..tile.matrices import too_many
 from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, tile_us, tiles_of
-from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Geometry, behind_image,
-                   closest, depth_digits, geometry, pixels_of, quartets, refusals)
+from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_ROW_VECTORS, W_VECTORS, X_ALONG_DEPTH, X_VECTORS,
+                   Geometry, behind_image, closest, depth_digits, geometry, pixels_of, quartets, refusals)
 
 
 class ImageSimt(Engine):
@@ -79,6 +79,8 @@ def order(p, g: Geometry, source, target, depth: tuple, columns: tuple, is_dense
     others = column_step, g.w_start, g.k * g.w.n_step * (g.groups > 1)
     if is_dense and quartets(p.w, digits, others):
         flags |= W_VECTORS
+    elif not flags & W_ALONG_DEPTH and quartets(p.w, [columns], (step, *g.w.steps, g.w_start)):
+        flags |= W_ROW_VECTORS                   # the kernel of dgrad takes them
     if count == 1 or target.closest_pixel() < target.c_step:
         flags |= OUT_ALONG_ROWS
     return inner, flags

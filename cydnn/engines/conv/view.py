@@ -18,6 +18,7 @@ from ..engine import no_variant, wrong_device
 
 # Flags of kernels_src/conv/gather_simt.cuh.
 X_ALONG_DEPTH, X_VECTORS, W_ALONG_DEPTH, W_VECTORS, OUT_ALONG_ROWS = 1, 2, 4, 8, 16
+X_ROW_VECTORS, W_ROW_VECTORS = 32, 64
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from ...ops import ConvWgrad, Pointwise
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, powers
 from ..tile.matrices import too_many
-from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
+from ..tile.simt import ASYNC, TILES, arithmetic_us, has_async, tile_us, tiles_of
 from ..tile.split_k import PART_BYTES, sums_us
 from . import atomic_sums
 from .simt import MOST
-from .view import (W_ALONG_DEPTH, W_VECTORS, X_ALONG_DEPTH, X_VECTORS, Lifted, behind_filter, depth_digits,
-                   geometry, quartets, refusals)
+from .view import (W_ALONG_DEPTH, W_ROW_VECTORS, W_VECTORS, X_ALONG_DEPTH, X_ROW_VECTORS, X_VECTORS, Lifted,
+                   behind_filter, depth_digits, geometry, quartets, refusals)
 
 UNIT = 32                                        # pixels: the deepest step, so that splits begin at steps
+GATHERS = 1.22                                   # time of a sum over that of a product of matrices
 FEWEST = 4 * UNIT                                # pixels worth a split of their own
 
 
@@ -39,7 +40,7 @@ class ConvWgradSimt(Engine):
     index = 149
     takes = core(ConvWgrad, behind=many(Pointwise))
     v5 = ("ALGO_1",)
-    knobs = (KNOB, Knob("splits", lo=1, hi=2 ** 20))
+    knobs = (Knob("tile", (*TILES, "a128x256", "a128x128")), Knob("splits", lo=1, hi=2 ** 20))
     source, form = "conv/conv_wgrad_simt.cu", "ordered"
 
     def refuse(self, p, dev):
@@ -89,7 +90,7 @@ class ConvWgradSimt(Engine):
         each = min(ceil_div(max(pixels, 1), wish * UNIT) * UNIT, max(most, UNIT))
         count = max(ceil_div(pixels, each), 1)
         us = tile_us(tile, g.c * g.taps, g.k, each, g.groups * count, dev, p.x.dtype.compute)
-        return Splitting(us + self._adding_us(p, dev, count), tile, count, each)
+        return Splitting(GATHERS * us + self._adding_us(p, dev, count), tile, count, each)
 
     def _adding_us(self, p, dev, count) -> float:
         """What it costs to add so many parts."""
@@ -108,7 +109,7 @@ class ConvWgradSimt(Engine):
         and one where there are as many blocks anyway."""
         g = self._geometry(p)
         rows, pixels, fits = g.c * g.taps, g.out_pixels, self._most_splits(p)
-        found, tiles = [], self.knobs[0].values
+        found, tiles = [], self._tiles(p, dev)
         for tile in tiles:
             blocks = max(prod(tiles_of(tile, rows, g.k).values()) * g.groups, 1)
             for waves in (1, 2, 4, 8):
@@ -118,6 +119,12 @@ class ConvWgradSimt(Engine):
         splits = [n for n in powers(ceil_div(pixels, UNIT)) if n <= fits]
         others = (Config(tile=t, splits=n) for t in tiles for n in splits)
         return first_then(Config(tile=best.tile, splits=best.count), others)
+
+    def _tiles(self, p, dev) -> tuple:
+        """Those that copy past the registers want lanes along the rows of both operands."""
+        found = self.knobs[0].values
+        is_along = self._flags(p, self._geometry(p)) & (X_ALONG_DEPTH | W_ALONG_DEPTH)
+        return found if has_async(p.x, dev) and not is_along else tuple(t for t in found if t not in ASYNC)
 
     def least_us(self, p, dev):
         return arithmetic_us(p, dev)
@@ -173,6 +180,12 @@ class ConvWgradSimt(Engine):
             flags |= W_ALONG_DEPTH
         if flags & W_ALONG_DEPTH and quartets(p.dy, g.y.pixels, (g.y.c_step,)):
             flags |= W_VECTORS
+        in_rows = lambda tensor, size, lifted: quartets(tensor, [(size, lifted.c_step)],
+                                                        (lifted.n_step, *lifted.steps))
+        if not flags & X_ALONG_DEPTH and ConvWgradSimt._is_inner(g) and in_rows(p.x, g.c, g.x):
+            flags |= X_ROW_VECTORS
+        if not flags & W_ALONG_DEPTH and in_rows(p.dy, g.k, g.y):
+            flags |= W_ROW_VECTORS
         return flags
 
 
