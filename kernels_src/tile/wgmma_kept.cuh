@@ -6,6 +6,7 @@
 //
 //   KeptTile<f16, N>  64 x N sums of a warpgroup; a stage has a line of the depth of 64 rows, as in wgmma.cuh
 //   KeptRing          what stays; the stages of a warpgroup and their barriers, its way out
+//   store_kept        the way out of changed sums
 //   wgmma_kept        the program
 //
 // A Source as in wgmma_blocks.cuh, but load() in parts: rows(to, full), columns_of(to, full), next().
@@ -51,27 +52,31 @@ template <class Tile> struct KeptRing {
     }
 };
 
-// A warpgroup: d = 64 rows from its ring times what stays.
+// A warpgroup: d = 64 rows from its ring times what stays. ptxas knows that the first product begins the
+// sums: between two tiles their registers are free for what is fused, of which a warp then has several
+// elements on their way.
 template <class Tile, class A, class B>
 DEVICE void kept_sums(typename Tile::Sum (&d)[Tile::sums], KeptRing<Tile>& ring, int steps) {
     const bool speaks = threadIdx.x % 128 == 0;
     unsigned from = shared_address(ring.kept);
     uint64_t* read = nullptr;
-    NO_UNROLL for (int step = 0; step < steps; ++step, from += Tile::kept_bytes) {
+    const auto multiply = [&](auto first) {
         barrier_wait(ring.full + ring.stage, ring.phase);
         const uint64_t a = A::at(shared_address(ring.at())), b = B::at(from);
         wgmma_begin(d);
         UNROLL for (int kk = 0; kk < Tile::Elem::products; ++kk)
             Wgmma<typename Tile::Elem::Type, Tile::n>::template add<A::transposed, B::transposed>(
-                d, a + kk * A::next, b + kk * B::next, step > 0 || kk > 0);
+                d, a + kk * A::next, b + kk * B::next, !first.value || kk > 0);
         wgmma_commit();
-        if (step > 0) {
+        if (!first.value) {
             wgmma_wait<1>();
             if (speaks) barrier_arrive(read);
         }
         read = ring.empty + ring.stage;
-        ring.next();
-    }
+        ring.next(), from += Tile::kept_bytes;
+    };
+    multiply(Int<1>());
+    NO_UNROLL for (int step = 1; step < steps; ++step) multiply(Int<0>());
     wgmma_wait<0>(d);
     if (speaks) barrier_arrive(read);
 }
@@ -88,6 +93,35 @@ DEVICE void kept_blend(const WgmmaOut<Tile, T>& to, float (&v)[Count], int row, 
         Vec<T, 2>::load(line + min(col + 2 * Count * From + 8 * j, to.n - 2)).get(old);
         two[0] += to.beta * old[0], two[1] += to.beta * old[1];
     }
+}
+
+// change(v, s), s an Int: what alpha * sums become, a warp's 16 columns from 16 s on; they leave as by
+// store_changed. All 64 of a box are made before the wait for the one that lay there, which TMA reads
+// meanwhile.
+template <class Elem, class Tile, class Change>
+DEVICE void store_kept(typename Tile::Sum (&d)[Tile::sums], unsigned char* out, const CUtensorMap& y, int row,
+                       int col, const int (&batch)[3], float alpha, Change change) {
+    const int lane = threadIdx.x % 32;
+    const float by = scaled(d, alpha);
+    each<0, Tile::n / 64>([&](auto s) {
+        unsigned r[4][4];
+        each<0, 4>([&](auto j) {
+            float v[8];
+            UNROLL for (int x = 0; x < 8; ++x) v[x] = by * d[32 * s.value + 8 * j.value + x];
+            change(v, Int<4 * s.value + j.value>());
+            alignas(4) Elem pairs[4][2];
+            UNROLL for (int i = 0; i < 4; ++i) from_acc2(pairs[i], v[2 * i], v[2 * i + 1]);
+            UNROLL for (int i = 0; i < 4; ++i) r[j.value][i] = *reinterpret_cast<unsigned*>(pairs[i]);
+        });
+        unsigned char* box = box_of<Tile>(out, s.value);
+        if (sends_boxes<Tile>()) store_wait_read<Tile::boxes - 1>();
+        __syncwarp();
+        UNROLL for (int j = 0; j < 4; ++j)
+            stmatrix_x4(box_chunk(shared_address(box), lane % 16, 2 * j + lane / 16), r[j]);
+        fence_async();
+        __syncwarp();
+        send_box<Tile>(box, y, row, col + 64 * s.value, batch);
+    });
 }
 
 // `columns` blocks that follow each other have the same rows, and different columns. A warpgroup takes every
@@ -107,6 +141,7 @@ DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap&
     const int first = place + group * places, by = KEPT_GROUPS * places;
 
     if (brings) {
+        registers_give<32>();
         if (threadIdx.x % 32) return;
         if (group == 0) {
             source.begin({0, col, 0, 0}, 0);
@@ -124,6 +159,7 @@ DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap&
         }
         return;
     }
+    registers_take<112>();
     barrier_wait(ring.arrived, 0);
     NO_UNROLL for (int tile = first; tile < tiles; tile += by) {
         typename Tile::Sum d[Tile::sums];
@@ -137,9 +173,9 @@ DEVICE void wgmma_kept(unsigned char* shared, Source& source, const CUtensorMap&
             else to.blend_pairs(v, 0, row, col, s);
         };
         if (to.form == FUSED)
-            store_changed<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group, change);
+            store_kept<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, change);
         else if (to.beta != 0.f)
-            store_changed<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group, blend);
+            store_kept<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, blend);
         else store_boxes<T, Tile>(d, ring.out, boxes, row, col, at, to.alpha, group);
     }
     if (sends_boxes<Tile>()) store_wait_read<0>();               // shared memory goes with the block
