@@ -164,11 +164,10 @@ template <class Elem> struct HaloOut {
         const int lane = threadIdx.x % 32;
         float* to = reinterpret_cast<float*>(turn) + lane % 4 * 2 * 20 + lane / 4;
         const float4* from = reinterpret_cast<const float4*>(turn + lane % 16 * 80 + lane / 16 * 32);
-        NO_UNROLL for (int s = 0; s < PLACES / 16; ++s) {
+        UNROLL for (int s = 0; s < PLACES / 16; ++s) {       // a loop would choose sums by branches
             __syncwarp();                                    // what was there has been read
-            UNROLL for (int i = 0; i < PLACES / 16; ++i)
-                if (i == s) UNROLL for (int e = 0; e < 8; ++e)
-                    to[(e / 4 * 8 + e % 2) * 20 + e / 2 % 2 * 8] = d[8 * i + e];
+            UNROLL for (int e = 0; e < 8; ++e)
+                to[(e / 4 * 8 + e % 2) * 20 + e / 2 % 2 * 8] = d[8 * s + e];
             __syncwarp();
             i64 off;
             if (!find(s, off)) continue;
