@@ -17,7 +17,8 @@ ASTRAY, OUTSIDE = 0.66, 1.4                      # of a row's way in, where it b
                                                  # where it lies outside of the matrix
 TAIL, TAIL_OF = 5799, 0.102                      # clocks: the first stage on its way; the last way out, a sum
 TILE, OUT = 696, 0.0534                          # clocks between two tiles; a sum of a way out between others
-FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum
+FUSED_OUT = 0.0087                               # of an instruction that is fused, for each sum of a tile:
+                                                 # all groups share the issue slots
 AT_ONCE = {1: 1.0, 2: 1.0, 4: 0.91}             # share of the SMs that clusters find
 TEAM_CLOCKS, NEIGHBOUR = 5721, 27.7              # their barriers; bytes a clock from each other
 SUM_US = 1.74                                    # of an ordered sum, beside its launch and what it moves
@@ -90,13 +91,13 @@ class Model(NamedTuple):
 
     def us(self, blocks: int, splits: int, depth: int, team: int = 1, cast: int = 1) -> float:
         """Microseconds of so many blocks of the whole depth, cut into parts of ``depth``."""
-        t, fused = self.tile, FUSED_OUT * self.fused
+        t, fused = self.tile, FUSED_OUT * self.fused * self.tile.m * self.tile.n
         waves = ceil_div(blocks * splits * team, max(int(self.dev.sms * AT_ONCE[team * cast]), 1))
         tail = TAIL + t.out * TAIL_OF
         if team > 1:                                         # blocks stay for one tile
             tail = waves * (tail + TEAM_CLOCKS + t.m * t.n * self.line.sum_bytes / NEIGHBOUR)
         each = self.step * (t.team if team > 1 else 1)
-        tile_clocks = self._steps(max(depth, 1)) * each + TILE + (OUT + fused) * t.out
+        tile_clocks = self._steps(max(depth, 1)) * each + TILE + OUT * t.out + fused
         busy = waves * tile_clocks + tail
         return self._beside_memory(busy, self.moved_bytes) + (SUM_US if splits > 1 else 0.0)
 
