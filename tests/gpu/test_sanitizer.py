@@ -17,6 +17,9 @@ from lab import record
 
 SECONDS, GROUPS = 240, 32
 SOURCES = sorted({kernels.get(name).source for name, _ in images.every()})
+# A warp writes shared memory, and behind __syncwarp one of its lanes arrives at a barrier for all: racecheck
+# sees 31 lanes that have told nobody. The interpreter follows both (tests/device/ptx).
+ELECTED = ("sdpa_bwd_wgmma_dkv", "sdpa_bwd_fp8_wgmma_dkv")
 group_of = lambda source: zlib.crc32(source.encode()) % GROUPS
 
 
@@ -28,6 +31,7 @@ def test_kernels(tool, group, family_counts):
     if sanitized.sanitizer() is None:
         pytest.skip("needs compute-sanitizer")
     mine = [(name, sm) for name, sm in images.every() if group_of(kernels.get(name).source) == group]
+    mine = [row for row in mine if tool != "racecheck" or not row[0].startswith(ELECTED)]
     random.Random(os.environ["CYDNN_SEED"]).shuffle(mine)
     record.note(f"kernels_src/{source}" for source in SOURCES if group_of(source) == group)
     found = sanitized.run(tool, mine, SECONDS)
