@@ -101,7 +101,7 @@ def one(a: Attack, name: str):
     owner = next((made for kind, made in pool(a).items() if short in dir(kind)
                   and getattr(getattr(kind, short), "__func__", getattr(kind, short)) is function), None)
     if ".tensor." in name:
-        owner = pygraphs.Sequence(a).graphs[0].tensors[0]
+        owner = pygraphs.Sequence(a).graphs[0]._tensors[0]
     if owner is not None:
         function = getattr(owner, short)
     args, kw = given(a, function, a.random.choice((0, .3, .6)))
@@ -122,7 +122,7 @@ def decorated(a: Attack, name, decorator):
     """A decorator on a function that does, or on anything."""
     def make(*args):
         g = pygraphs.Sequence(a).graphs[0]
-        return a.random.choice(((g, g.tensors[:1]), a.any()))
+        return a.random.choice(((g, g._tensors[:1]), a.any()))
     given = a.either(.3, make)
     function = a.call(name, decorator, given)
     if given is make and function is not None:   # what another function raises is its own

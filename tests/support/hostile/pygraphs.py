@@ -60,10 +60,10 @@ class Sequence:
         for dims in ([1, 2, 4, 4], [1, 2, 4, 4], [2, 2, 3, 3])[:draw.randint(1, 3)]:
             g.tensor(dims, [int(np.prod(dims[i + 1:])) for i in range(4)])
         for _ in range(draw.choice((0, 1, 2, 3)) if types else 0):
-            x = draw.choice([t for t in g.tensors if t.dim != (2, 2, 3, 3)])
+            x = draw.choice([t for t in g._tensors if t.dim != (2, 2, 3, 3)])
             one = lambda: g.tensor([1, 1, 1, 1], [1, 1, 1, 1], is_pass_by_value=True)
-            way = draw.choice((g.relu, g.neg, lambda x: g.add(x, g.tensors[0]),
-                               lambda x: g.mul(g.tensors[0], x), lambda x: g.mul(x, one())))
+            way = draw.choice((g.relu, g.neg, lambda x: g.add(x, g._tensors[0]),
+                               lambda x: g.mul(g._tensors[0], x), lambda x: g.mul(x, one())))
             way(x).set_output(draw.random() < .8)
 
     def graph(self):
@@ -84,7 +84,7 @@ class Sequence:
             return 1 << 20
         if name == "mode":
             return draw.choice((*cudnn.reduction_mode, *cudnn.norm_forward_phase))
-        return draw.choice(g.tensors) if g.tensors else None
+        return draw.choice(g._tensors) if g._tensors else None
 
     def arguments(self, g, method, share) -> dict:
         rows = PARAMETERS.setdefault(method.__name__, list(inspect.signature(method).parameters.values()))
@@ -122,7 +122,7 @@ class Sequence:
 
     def foreign(self, g):
         """A tensor of another graph, or of none."""
-        others = [t for other in self.graphs if other is not g for t in other.tensors] + [tensor()]
+        others = [t for other in self.graphs if other is not g for t in other._tensors] + [tensor()]
         method = getattr(g, self.a.random.choice("relu add mul matmul conv_fprop reduction genstats".split()))
         rows = list(inspect.signature(method).parameters.values())
         names = [p for p in rows if p.name in ("input", "a", "b", "A", "B", "image", "weight")]
@@ -133,9 +133,9 @@ class Sequence:
             self.a.wrong(f"{method.__name__} takes a tensor of another graph", repr(kw))
 
     def set(self, g):
-        if not g.tensors:
+        if not g._tensors:
             return
-        t, a = self.a.random.choice(g.tensors), self.a
+        t, a = self.a.random.choice(g._tensors), self.a
         setter, before = getattr(t, a.random.choice(SETTERS)), repr(t.row())
         count = len(inspect.signature(setter).parameters)
         a.call(setter.__name__, setter, *[a.either(.6, a.random.choice((True, 1, 2, [1, 2, 4, 4], T.HALF)))
@@ -242,7 +242,7 @@ def not_address(value):
 
 def shape(g) -> tuple:
     """What a graph says of itself."""
-    tensors = [(t.dim, t.stride, t.uid) for t in g.tensors]
+    tensors = [(t.dim, t.stride, t.uid) for t in g._tensors]
     return g.name, tensors, [s.name for s in g.steps], g.is_built
 
 
