@@ -116,10 +116,10 @@ def of_images(engine, problem, config=None) -> set:
 
 
 def configs_of(engine, problem) -> list:
-    """The first configuration, one where filters stay, and one of tiles of three warpgroups."""
+    """The first configuration, one where filters stay, and two of tiles, of two and of three warpgroups."""
     found = list(engine.configs(alone.match(problem), KNOWN["h200"]))
     first = lambda knob, value: [config for config in found if config.get(knob) == value][:1]
-    return [found[0], *first("resident", 64), *first("tile", "192x128")]
+    return [found[0], *first("resident", 64), *first("tile", "128x64"), *first("tile", "192x128")]
 
 
 def test_all_that_is_given_pixels_by_maps_has_a_line():
