@@ -28,7 +28,7 @@ problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \
                n5c{64 if W_MAJOR == 'bk' else 2 * TILE_N}h13w16 k{2 * TILE_N if W_MAJOR == 'bk' else 64}r1s1 \
                {T} nhwc""",
             """{'conv_fprop n2c16d3h5w6' if W_MAJOR == 'bk' else 'conv_dgrad n1c128d3h5w6'} \
-               {'k128t2r3s2 stride=2,1,3' if W_MAJOR == 'bk' else 'k16t2r3s2'} dilation=1,2,1 \
+               {'k128t2r2s1 stride=2,1,3' if W_MAJOR == 'bk' else 'k16t2r2s1'} dilation=1,2,1 \
                pre_pad=1,0,2 post_pad=0,2,1 mode=convolution {T} nhwc"""]
 @*/
 // m = pixels of y (of all images), n = its channels, k = 64 for each tap and 64 channels of x; the taps of 64
