@@ -81,13 +81,13 @@ MANY = 8                                         # launches: plans of more take 
 def takers(line):
     """Engines that take more than 2^32 elements, or where they refuse that 2^31, no sum split: name ->
     (problem, its long dim, engine, configuration, sources of the launches). Not those whose blocks all wait
-    for each other, which cannot run alone."""
+    for each other, which cannot run alone, nor one whose sums are of blocks in the middle."""
     found = {}
     for least in LEAST.get(line, (2**32, 2**31)):
         problem, count = sparse.long_problem(line, least)
         match = alone.match(problem)
         for engine in alone.takers(match, DEVICE.facts):
-            if engine.name not in found:
+            if engine.name not in (*found, "conv_wgrad_depthwise_planes"):
                 config = whole(engine.configs(match, DEVICE.facts))
                 steps = engine.plan(match, DEVICE.facts, config)
                 launched = [kernels.get(s.kernel) for s in steps if isinstance(s, Launch)]
