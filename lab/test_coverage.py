@@ -40,7 +40,7 @@ import watched
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "sm_90a")
 BAR = 0.95
-# exp has a branch for results below 2^-1000 alone; 64 products by another alpha than 1, of what is not blended
+# exp has a branch for results below 2^-1000 alone; 64 products by an alpha that is not 1
 LESS = {"sdpa_bwd_any_dsink_f64": 0.92} | {f"conv_wgmma_kept_{T}_128_{major}": 0.94
                                            for T in ("f16", "bf16") for major in ("bk", "bn")}
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
