@@ -8,10 +8,6 @@ from .function import Array, function
 from .network import dim_of, softmax
 
 
-def _number(t, value: float, like):
-    return t.number(float(value), None, like.rank)
-
-
 def _cut(t, x, low: float, high: float):
     return t.point("relu_fwd", x, relu_lower_clip=low, relu_upper_clip=high)
 
@@ -33,7 +29,7 @@ def relu6(t, input: Array):
 
 def _hard(t, x):
     """A line in place of a sigmoid."""
-    return t.point("mul", _cut(t, t.point("add", x, _number(t, 3, x)), 0.0, 6.0), _number(t, 1 / 6, x))
+    return t.point("mul", _cut(t, t.point("add", x, t.constant(3, x)), 0.0, 6.0), t.constant(1 / 6, x))
 
 
 @function
@@ -61,7 +57,7 @@ def selu(t, input: Array):
     """scale * elu(x, alpha), of the numbers that keep mean and variance."""
     x = t.in_front(input, 1)
     y = t.point("elu_fwd", x, elu_alpha=1.6732632423543772)
-    return t.point("mul", y, _number(t, 1.0507009873554805, x)).shaped(input.dims)
+    return t.point("mul", y, t.constant(1.0507009873554805, x)).shaped(input.dims)
 
 
 @function
@@ -70,8 +66,8 @@ def celu(t, input: Array, alpha: float = 1.0):
     slope, x = real("celu: alpha", alpha), t.in_front(input, 1)
     if slope == 0:
         raise BadParam("celu: alpha must not be 0; got 0")
-    y = t.point("elu_fwd", t.point("mul", x, _number(t, 1 / slope, x)))
-    return t.point("mul", y, _number(t, slope, x)).shaped(input.dims)
+    y = t.point("elu_fwd", t.point("mul", x, t.constant(1 / slope, x)))
+    return t.point("mul", y, t.constant(slope, x)).shaped(input.dims)
 
 
 @function
@@ -85,7 +81,7 @@ def logsigmoid(t, input: Array):
 def softsign(t, input: Array):
     """x / (1 + |x|)."""
     x = t.in_front(input, 1)
-    return t.point("div", x, t.point("add", t.point("abs", x), _number(t, 1, x))).shaped(input.dims)
+    return t.point("div", x, t.point("add", t.point("abs", x), t.constant(1, x))).shaped(input.dims)
 
 
 @function
@@ -98,9 +94,9 @@ def tanhshrink(t, input: Array):
 def _where_far(t, where, input, lambd, shift):
     """x less ``shift`` toward 0 where it is further than ``lambd`` from it, else 0."""
     far, x = real(f"{where}: lambd", lambd), t.in_front(input, 1)
-    above, below = t.point("cmp_gt", x, _number(t, far, x)), t.point("cmp_lt", x, _number(t, -far, x))
-    high, low = (x if not shift else t.point("sub", x, _number(t, by, x)) for by in (far, -far))
-    rest = t.point("binary_select", low, _number(t, 0, x), below)
+    above, below = t.point("cmp_gt", x, t.constant(far, x)), t.point("cmp_lt", x, t.constant(-far, x))
+    high, low = (x if not shift else t.point("sub", x, t.constant(by, x)) for by in (far, -far))
+    rest = t.point("binary_select", low, t.constant(0, x), below)
     return t.point("binary_select", high, rest, above).shaped(input.dims)
 
 
@@ -120,8 +116,8 @@ def hardshrink(t, input: Array, lambd: float = 0.5):
 def threshold(t, input: Array, threshold: float, value: float):
     """x above the threshold, else ``value``."""
     x = t.in_front(input, 1)
-    above = t.point("cmp_gt", x, _number(t, real("threshold: threshold", threshold), x))
-    other = _number(t, real("threshold: value", value), x)
+    above = t.point("cmp_gt", x, t.constant(real("threshold: threshold", threshold), x))
+    other = t.constant(real("threshold: value", value), x)
     return t.point("binary_select", x, other, above).shaped(input.dims)
 
 
@@ -133,7 +129,7 @@ def prelu(t, input: Array, weight: Array):
                        f"{weight.dims}")
     x = t.in_front(input, 1)
     slope = t.channels(weight, x.rank) if weight.rank == 1 and x.rank > 1 else t.in_front(weight, x.rank)
-    above = t.point("cmp_gt", x, _number(t, 0, x))
+    above = t.point("cmp_gt", x, t.constant(0, x))
     return t.point("binary_select", x, t.point("mul", slope, x), above).shaped(input.dims)
 
 
@@ -161,5 +157,5 @@ def dropout(t, input: Array, p: float = 0.5, training: bool = True, *, seed: Arr
     op = Rng(distribution="bernoulli", probability=1 - share, compute=t.compute)
     takes = dict(seed=seed.source, offset=offset.source)
     kept = t.add(op, "y", takes=takes, given=dict(y=x.desc.like(x.dims)))
-    scaled = t.point("mul", x, _number(t, 1 / (1 - share) if share < 1 else 0, x))
-    return t.point("binary_select", scaled, _number(t, 0, x), kept).shaped(input.dims)
+    scaled = t.point("mul", x, t.constant(1 / (1 - share) if share < 1 else 0, x))
+    return t.point("binary_select", scaled, t.constant(0, x), kept).shaped(input.dims)

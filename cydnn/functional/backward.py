@@ -69,7 +69,7 @@ class BackwardWalk:
         wide = t.point("binary_select", grad, grad, x)       # whatever x: the gradient, in its dims
         if op.mode == "avg":
             share = 1.0 / max(x.desc.count // max(grad.desc.count, 1), 1)
-            wide = t.point("mul", wide, t.number(share, None, wide.rank))
+            wide = t.point("mul", wide, t.constant(share, wide))
         self._add(x, wide)
 
     def _extreme(self, x, y, grad):

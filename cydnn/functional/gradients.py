@@ -6,17 +6,13 @@ from math import pi
 from ..ops import Pointwise, Reduction
 
 
-def _number(t, value: float, like):
-    return t.number(value, None, like.rank)
-
-
 def _quotient(t, g, y, x, b):
     return t.point("div", g, b), lambda: t.point("neg", t.point("div", t.point("mul", g, y), b))
 
 
 def _power(t, g, y, x, b):
     """b * x ** (b - 1), and log(x) * y; 0 where b is, or y is."""
-    zero, one = _number(t, 0.0, x), _number(t, 1.0, x)
+    zero, one = t.constant(0.0, x), t.constant(1.0, x)
     slope = lambda: t.point("mul", b, t.point("pow", x, t.point("sub", b, one)))
     growth = lambda: t.point("mul", y, t.point("log", x))
     return (lambda: t.point("mul", g, t.point("binary_select", slope(), zero, b)),
@@ -24,28 +20,28 @@ def _power(t, g, y, x, b):
 
 
 def _sign(t, x):
-    zero = _number(t, 0.0, x)
+    zero = t.constant(0.0, x)
     return t.point("sub", t.point("cmp_gt", x, zero), t.point("cmp_lt", x, zero))
 
 
 def _extreme(more: str, more_or_equal: str):
     """All of it for the one that wins, half for each of two that are equal."""
     def rule(t, g, y, x, b):
-        share = lambda one, other: lambda: t.point("mul", g, t.point("mul", _number(t, 0.5, x), t.point(
+        share = lambda one, other: lambda: t.point("mul", g, t.point("mul", t.constant(0.5, x), t.point(
             "add", t.point(more, one, other), t.point(more_or_equal, one, other))))
         return share(x, b), share(b, x)
     return rule
 
 
 def _selected(t, g, y, x, b, condition):
-    zero = _number(t, 0.0, g)
+    zero = t.constant(0.0, g)
     return (lambda: t.point("binary_select", g, zero, condition),
             lambda: t.point("binary_select", zero, g, condition))
 
 
 def _slope_of_erf(t, x):
     square = t.point("neg", t.point("mul", x, x))
-    return t.point("mul", _number(t, 2 / pi ** 0.5, x), t.point("exp", square))
+    return t.point("mul", t.constant(2 / pi ** 0.5, x), t.point("exp", square))
 
 
 def _none(t, g, y, *operands):
@@ -61,11 +57,11 @@ RULES = {                                        # mode: (trace, gradient, resul
     "log": lambda t, g, y, x: (t.point("div", g, x),),
     "sqrt": lambda t, g, y, x: (t.point("div", g, t.point("add", y, y)),),
     "rsqrt": lambda t, g, y, x: (t.point("mul", t.point("div", g, x), t.point(
-        "mul", y, _number(t, -0.5, x))),),
+        "mul", y, t.constant(-0.5, x))),),
     "reciprocal": lambda t, g, y, x: (t.point("neg", t.point("mul", g, t.point("mul", y, y))),),
     "sin": lambda t, g, y, x: (t.point("mul", g, t.point("cos", x)),),
     "cos": lambda t, g, y, x: (t.point("neg", t.point("mul", g, t.point("sin", x))),),
-    "tan": lambda t, g, y, x: (t.point("mul", g, t.point("add_square", _number(t, 1.0, x), y)),),
+    "tan": lambda t, g, y, x: (t.point("mul", g, t.point("add_square", t.constant(1.0, x), y)),),
     "erf": lambda t, g, y, x: (t.point("mul", g, _slope_of_erf(t, x)),),
     "add": lambda t, g, y, x, b: (g, g),
     "sub": lambda t, g, y, x, b: (g, lambda: t.point("neg", g)),

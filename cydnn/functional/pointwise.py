@@ -113,8 +113,8 @@ def softplus(t, input: Array, beta: float = 1.0, threshold: float = 20.0):
     x = t.in_front(input, 1)
     y = t.point("softplus_fwd", x, softplus_beta=slope)
     if most < 20:                                # above it they are the same number
-        steep = t.point("mul", x, t.number(slope, None, x.rank))
-        above = t.point("cmp_gt", steep, t.number(most, None, x.rank))
+        steep = t.point("mul", x, t.constant(slope, x))
+        above = t.point("cmp_gt", steep, t.constant(most, x))
         y = t.point("binary_select", x, y, above)
     return y.shaped(input.dims)
 

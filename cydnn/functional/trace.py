@@ -105,6 +105,10 @@ class Trace:
             self.sources[uid] = source
         return Value(uid, desc, source)
 
+    def constant(self, number: float, like: Value) -> Value:
+        """A number that the body says, of the rank of a value."""
+        return self.number(float(number), None, like.rank)
+
     @property
     def math(self) -> str:
         return Pointwise(compute=self.compute).math
