@@ -14,15 +14,12 @@ from cydnn import plan as plans
 from cydnn.engines import TABLE
 from cydnn.status import BadParam
 from support.check import captured, streams
-from support.check.sums import FRONTED
 from support.draw.of_engine import some
 
 pytestmark = pytest.mark.gpu
 REPEATS, DELAYED, REPLAYS, SOME = (int(os.environ.get(f"CYDNN_{name}", default)) for name, default in
                                    (("REPEATS", 1000), ("DELAYED", 4), ("REPLAYS", 100), ("SOME", 2)))
 LATE = 5.0                                       # milliseconds
-# those that take one operation, and more than once without others
-ALONE = [e for e in TABLE if e.index not in FRONTED and not e.op.shared]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +47,7 @@ def each(engine, gpu, check, times, count: str, family_counts):
     return telling
 
 
-@pytest.mark.parametrize("engine", [e for e in ALONE if "deterministic" in e.notes], ids=str)
+@pytest.mark.parametrize("engine", [e for e in streams.ALONE if "deterministic" in e.notes], ids=str)
 def test_the_same_bits_under_load(engine, gpu, load, family_counts):
     stream = streams.stream_of(gpu)
     check = lambda problem: (streams.repeated(
@@ -58,7 +55,7 @@ def test_the_same_bits_under_load(engine, gpu, load, family_counts):
     each(engine, gpu, check, REPEATS, "repeats", family_counts)
 
 
-@pytest.mark.parametrize("engine", ALONE, ids=str)
+@pytest.mark.parametrize("engine", streams.ALONE, ids=str)
 def test_a_late_producer(engine, gpu, spin, family_counts):
     """Inputs come 5 ms late on another stream, and only an event is between."""
     telling = each(engine, gpu, lambda problem: streams.delayed(
@@ -74,7 +71,7 @@ def test_a_late_producer_that_nobody_waits_for_is_seen(gpu, spin):
     assert tells and wrong
 
 
-@pytest.mark.parametrize("engine", ALONE, ids=str)
+@pytest.mark.parametrize("engine", streams.ALONE, ids=str)
 def test_a_graph_replayed(engine, gpu, family_counts):
     """Captured in global mode; half of the replays on other pointers."""
     stream = streams.stream_of(gpu)
@@ -83,7 +80,7 @@ def test_a_graph_replayed(engine, gpu, family_counts):
     assert telling or not reads(engine), "two sets of inputs give the same results"
 
 
-@pytest.mark.parametrize("engine", ALONE, ids=str)
+@pytest.mark.parametrize("engine", streams.ALONE, ids=str)
 def test_native_nodes_replayed(engine, gpu, family_counts):
     """Nodes of the plan's own; half of the replays behind an update to other pointers."""
     stream = streams.stream_of(gpu)

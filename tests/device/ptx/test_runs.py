@@ -13,7 +13,6 @@ from cydnn import plan as plans
 from cydnn.device.ptx import PtxDevice
 from cydnn.engines import TABLE
 from support.check import streams
-from support.check.sums import FRONTED
 from support.draw.of_engine import listed, problems
 
 
@@ -37,7 +36,7 @@ def smallest(engine, facts):
 
 
 @pytest.mark.share(5)
-@pytest.mark.parametrize("engine", [e for e in TABLE if e.index not in FRONTED and not e.op.shared], ids=str)
+@pytest.mark.parametrize("engine", streams.ALONE, ids=str)
 def test_runs_are_alike(engine):
     device = Stand()
     runs = streams.Runs(smallest(engine, device.facts), engine, device)

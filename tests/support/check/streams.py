@@ -10,11 +10,16 @@ import numpy as np
 from cydnn import _core, bench
 from cydnn.bench.run import fill as fill_randomly
 from cydnn.device.numpy import read
+from cydnn.engines import TABLE
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
 
+from .sums import FRONTED
 from ..guard.buffers import FILLS
 from ..guard.zones import Zoned
+
+# Engines that take one operation, and more than once without others
+ALONE = [e for e in TABLE if e.index not in FRONTED and not e.op.shared]
 
 ROOM = 64 << 20                                  # bytes of results that are looked at together
 NEAR = 0.01                                      # of the largest value: engines that keep no order of sums
