@@ -81,17 +81,20 @@ MANY = 8                                         # launches: plans of more take 
 def takers(line):
     """Engines that take more than 2^32 elements, or where they refuse that 2^31, no sum split: name ->
     (problem, its long dim, engine, configuration, sources of the launches). Not those whose blocks all wait
-    for each other, which cannot run alone, nor one whose sums are of blocks in the middle."""
+    for each other, which cannot run alone."""
     found = {}
     for least in LEAST.get(line, (2**32, 2**31)):
         problem, count = sparse.long_problem(line, least)
         match = alone.match(problem)
         for engine in alone.takers(match, DEVICE.facts):
-            if engine.name not in (*found, "conv_wgrad_depthwise_planes"):
+            if engine.name not in found:
                 config = whole(engine.configs(match, DEVICE.facts))
                 steps = engine.plan(match, DEVICE.facts, config)
-                launched = [kernels.get(s.kernel) for s in steps if isinstance(s, Launch)]
-                if len(launched) < MANY and not any(k.row.get("cooperative") is True for k in launched):
+                launches = [step for step in steps if isinstance(step, Launch)]
+                launched = [kernels.get(step.kernel) for step in launches]
+                is_whole = all(step.args.get("splits", 1) == 1 for step in launches)
+                waits = any(k.row.get("cooperative") is True for k in launched)
+                if len(launched) < MANY and is_whole and not waits:
                     found[engine.name] = problem, count, engine, config, [k.source for k in launched]
     return found
 
