@@ -2,8 +2,9 @@
 ``python benchmarks/tuned.py [family …] [--seconds N] [--most N] [--out DIR]``.
 
 Tunes the lines of problem files, a line of each file in turn, until the time is over, and writes the rows
-into cydnn/heuristics/shipped/<card>.txt; lines that it has already are passed over, so another run goes on.
-Prints how far mode A was off, and what it predicted beside what was measured.
+into cydnn/heuristics/shipped/<card>.txt; lines whose rows count are passed over, so another run goes on.
+Prints how far mode A was off, and what it predicted beside what was measured. ``--check --device h200`` needs
+no GPU: it prints the lines without a row that counts.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import re
 import statistics
 import sys
 import time
+from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -20,7 +22,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from cydnn import bench, device as devices       # noqa: E402
-from cydnn.heuristics import tuned               # noqa: E402
+from cydnn.device.facts import KNOWN             # noqa: E402
+from cydnn.graph import canonical                # noqa: E402
+from cydnn.heuristics import best, tuned         # noqa: E402
 from cydnn.ops import Problem                    # noqa: E402
 from cydnn.status import CydnnError              # noqa: E402
 
@@ -35,19 +39,32 @@ def lines_of(families) -> list[str]:
     return list(dict.fromkeys(line for line in found if line))
 
 
-def table_of(device) -> Path:
+def table_of(facts) -> Path:
     """The file of a card."""
-    return tuned.SHIPPED / f"{re.sub('[^a-z0-9]+', '_', device.facts.name.lower())}.txt"
+    return tuned.SHIPPED / f"{re.sub('[^a-z0-9]+', '_', facts.name.lower())}.txt"
+
+
+def missing(lines, facts, path: Path) -> list[str]:
+    """The lines that a table has no row for that counts on a card; facts without a driver take any."""
+    known, found = tuned.read(path).rows, []
+    for line in lines:
+        graph = bench.graph_of(Problem.parse(line))
+        rows = known.get(canonical.problem_of(graph), {}).items()
+        fits = [row for card, row in rows if not card.differs(facts)]
+        with suppress(CydnnError):
+            if any(tuned.choice_of_row(row, graph, facts, lambda: best(graph, facts)) for row in fits):
+                continue
+        found.append(line)
+    return found
 
 
 def measured(lines, device, args, path: Path) -> list[dict]:
     """A row for each line that was measured in time."""
-    rows, end, known = [], time.monotonic() + args.seconds, tuned.read(path).rows
-    for line in lines:
-        key = tuned.key_of(bench.graph_of(Problem.parse(line)), device.facts)
-        if time.monotonic() > end or key[1] in known.get(key[0], {}):
-            continue
+    rows, end = [], time.monotonic() + args.seconds
+    for line in missing(lines, device.facts, path):
         begun = time.monotonic()
+        if begun > end:
+            break
         try:
             found = bench.tuned(line, device, args.most)
         except CydnnError as error:
@@ -60,6 +77,13 @@ def measured(lines, device, args, path: Path) -> list[dict]:
         print(f"{rows[-1]['gain']:.3f}  {rows[-1]['seconds']:.1f} s  {rows[-1]['off']:+.0%}  {line}: "
               f"{found.best.us:.2f} us, {'; '.join(found.best.choice.text.splitlines())}", flush=True)
     return rows
+
+
+def check(lines, name: str):
+    """Print the lines that the package's table has no row for that counts."""
+    facts = KNOWN[name] if name in KNOWN else devices.get(name).facts
+    found = missing(lines, facts, table_of(facts))
+    print(*found, f"{len(lines) - len(found)} of {len(lines)} problems have a row that counts", sep="\n")
 
 
 def summary(rows) -> str:
@@ -78,9 +102,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--most", type=int, default=20)
     parser.add_argument("--out", help="a folder for the table and tuned.json, in place of the package's")
+    parser.add_argument("--check", action="store_true", help="print the lines without a row that counts")
     args = parser.parse_args()
+    if args.check:
+        return check(lines_of(args.family or FAMILIES), args.device)
     device = devices.get(args.device)
-    path = Path(args.out) / table_of(device).name if args.out else table_of(device)
+    path = Path(args.out) / table_of(device.facts).name if args.out else table_of(device.facts)
     rows = measured(lines_of(args.family or FAMILIES), device, args, path)
     if args.out and rows:
         (Path(args.out) / "tuned.json").write_text(json.dumps(rows, indent=1) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections import Counter
 
 from . import __version__
 from .status import BadParam, CydnnError
@@ -135,9 +136,9 @@ def overlay_state() -> str:
 def tuned_state() -> str:
     """How many measured choices mode B finds."""
     from .heuristics import tuned
-    cards = [card for mine in tuned.current().rows.values() for card in mine]
-    ours = sum(card.kernels == tuned.Card.seal() for card in cards)
-    return f"{len(cards)} rows, {ours} of them for these kernels; yours: {tuned.place()}"
+    cards = Counter(card.name for mine in tuned.current().rows.values() for card in mine)
+    rows = ", ".join(f"{count} of {name}" for name, count in sorted(cards.items())) or "none"
+    return f"rows: {rows}; yours: {tuned.place()}"
 
 
 def errata_state() -> str:

@@ -108,7 +108,7 @@ class Layout:
     def explain(self) -> str:
         """Parts with engines, configurations and estimates, who refused why, what was measured, and the
         steps."""
-        lines = [self.choice.explain(), *tuned.in_words(self.choice), "steps:"]
+        lines = [self.choice.explain(), *tuned.in_words(self.choice, self._default), "steps:"]
         for (part, _), step in zip(self.choice.steps, self.steps):
             lines.append(f"    part {part}: {_step_text(step)}")
         return "\n".join(lines)
@@ -117,7 +117,12 @@ class Layout:
         """``explain`` as lists, dicts, numbers and strings."""
         steps = [dict(part=part, step=_step_text(step))
                  for (part, _), step in zip(self.choice.steps, self.steps)]
-        return dict(self.choice.told(), problem=self.text, measured=tuned.measured(self.choice), steps=steps)
+        measured = tuned.measured(self.choice, self._default)
+        return dict(self.choice.told(), problem=self.text, measured=measured, steps=steps)
+
+    def _default(self) -> Choice:
+        """What the cost model takes."""
+        return best(self.choice.asked, self.choice.facts)
 
     def to_json(self) -> str:
         """The layout as text that ``from_json`` reads, the same wherever it is made."""

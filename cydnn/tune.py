@@ -65,7 +65,9 @@ class TuneResult:
     def row(self) -> dict:
         """For the tuned table."""
         text = tuned.canonical_text(self.best.choice)
-        return {tuned.key_of(self.graph, self.facts): tuned.TunedRow(text, self.best.us, self.default.us)}
+        version = tuned.version_of(self.best.choice, self.default.choice)
+        row = tuned.TunedRow(text, self.best.us, self.default.us, version)
+        return {tuned.key_of(self.graph, self.facts): row}
 
     def save(self, path=None):
         """Put the best choice into a tuned table (None: the user's), where mode B finds it; returns its

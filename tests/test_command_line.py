@@ -29,7 +29,7 @@ def test_info(capsys):
     assert code == 0 and facts["ptx"].startswith("ok") and "numpy" in [d["name"] for d in facts["devices"]]
     said = run(capsys, "info")[1]
     assert "interpreters  ptx:sm_75 ptx:sm_80 ptx:sm_90\n" in said
-    assert "would use" in said and "rows, " in facts["tuned"] and facts["tuned"] in said and (
+    assert "would use" in said and "rows: " in facts["tuned"] and facts["tuned"] in said and (
         "rows that count in this version; yours: none" in facts["errata"])
 
 

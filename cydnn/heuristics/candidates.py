@@ -51,7 +51,7 @@ def _candidates(graph: Graph, facts, wish: Wish) -> list[Choice]:
 
 def _measured_first(graph, facts, wish) -> list[Choice]:
     """The choices of the cost model behind the one of the tuned table, where that has one."""
-    measured, found = tuned.choice_of(graph, facts, wish), []
+    measured, found = _measured(graph, facts, wish), []
     try:
         found = _candidates(graph, facts, wish)
     except NotSupported:
@@ -60,13 +60,18 @@ def _measured_first(graph, facts, wish) -> list[Choice]:
     return found if measured is None else [measured, *(c for c in found if c.text != measured.text)]
 
 
+def _measured(graph, facts, wish) -> Choice | None:
+    """The choice of the tuned table, where that has one that counts."""
+    return tuned.choice_of(graph, facts, wish, lambda: best(graph, facts))
+
+
 def best(graph: Graph, facts, wish: Wish = ANYTHING) -> Choice:
     """The first of ``candidates``, without making the others where it fits."""
     return remembered(_best, graph, facts, wish)[0]
 
 
 def _best(graph: Graph, facts, wish: Wish) -> list[Choice]:
-    measured = tuned.choice_of(graph, facts, wish)
+    measured = _measured(graph, facts, wish)
     if measured is not None:
         return [measured]
     offers, changes, parts = covered(graph, facts, wish, is_brief=True)

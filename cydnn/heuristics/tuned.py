@@ -1,13 +1,17 @@
 """The tuned table: choices that were measured, by problem and card. Mode B takes them in place of the cost
 model's.
 
-A table is a text file: heads that name a card, its driver and the seal of the kernels, and below each the
-problems, with their times and choices. ``CYDNN_TUNED`` names the file; else it is ``tuned.txt`` in the
+A table is a text file: heads that name a card and its driver, and below each the problems, with their times,
+the version of the kernels and the choice. ``CYDNN_TUNED`` names the file; else it is ``tuned.txt`` in the
 user's data folder, above those that ship in ``cydnn/heuristics/shipped``. Rows may be edited and deleted. A
 file that does not end with the line ``end`` was cut, and nothing of it is used.
+
+A row counts while the kernels that its choice and the cost model's launch are those that were measured, and
+the cost model's choice is the one that it was measured against: kernels of others may come and change.
 """
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -21,7 +25,8 @@ from ..graph import Graph, canonical
 from ..locks import Bounded
 from ..log import CHOICES, log
 from ..ops import Problem
-from ..status import BadParam, CydnnError
+from ..status import BadParam, CydnnError, NotSupported
+from ..steps import Launch
 from .changes import CHANGES, changed
 from .choice import Choice
 from .cover import in_order
@@ -31,48 +36,47 @@ from .wish import Wish
 VARIABLE, MOST_BYTES = "CYDNN_TUNED", 1 << 26
 HEAD = "# Measured choices of cydnn, for mode B. Rows may be edited and deleted; the last line stays `end`."
 SHIPPED = Path(__file__).with_name("shipped")
-_CARD = re.compile(r"card (.+), (\d{1,6}) SMs, driver (\d{1,9}), kernels ([0-9a-f]{16}|none)")
+_CARD = re.compile(r"card (.+), (\d{1,6}) SMs, driver (\d{1,9})")
 _US = r"(\d{1,12}(?:\.\d{1,6})?) us"
-_TIMES = re.compile(f"{_US}, default {_US}")
+_TIMES = re.compile(f"{_US}, default {_US}(?:, version ([0-9a-f]{{16}}))?")
 
 
 class Card(NamedTuple):
-    """What a time was measured on: the card, its driver (0: any, of facts without one), and the first digits
-    of the seal of the kernels."""
+    """What a time was measured on: the card and its driver (0: any, of facts without one)."""
     name: str
     sms: int
     driver: int
-    kernels: str
 
     @classmethod
     def of(cls, facts) -> "Card":
-        return cls(" ".join(facts.name.split()), facts.sms, facts.driver, cls.seal())
-
-    @staticmethod
-    def seal() -> str:
-        """The first digits of the seal of the kernels in use."""
-        return kernels.seal_in_use()[:16] or "none"
+        return cls(" ".join(facts.name.split()), facts.sms, facts.driver)
 
     def __str__(self):
-        return f"card {self.name}, {self.sms} SMs, driver {self.driver}, kernels {self.kernels}"
+        return f"card {self.name}, {self.sms} SMs, driver {self.driver}"
 
     def differs(self, facts) -> str:
         """Why a row of this card is not for a device; "" where it is."""
         mine = Card.of(facts)
-        if (self.name, self.sms) != mine[:2]:
+        if self[:2] != mine[:2]:
             return f"it was measured on {self.name} with {self.sms} SMs, this is {mine.name} with {mine.sms}"
         if mine.driver and self.driver != mine.driver:
             return f"it was measured with driver {self.driver}, this is driver {mine.driver}"
-        if self.kernels != mine.kernels:
-            return f"it was measured with kernels {self.kernels}, these are {mine.kernels}"
         return ""
 
 
 class TunedRow(NamedTuple):
-    """A choice in the canonical order of its graph's nodes, its time, and that of the cost model's choice."""
+    """A choice in the canonical order of its graph's nodes, its time, and that of the cost model's choice;
+    ``version``: of what was measured (``version_of``), "" counts for all."""
     text: str
     us: float
     default_us: float
+    version: str = ""
+
+    @property
+    def times(self) -> str:
+        """The line of a table."""
+        version = f", version {self.version}" if self.version else ""
+        return f"{self.us:.2f} us, default {self.default_us:.2f} us{version}"
 
 
 @dataclass(eq=False)
@@ -90,8 +94,7 @@ class Table:
         for card, found in sorted(by_card.items()):
             lines += ["", str(card)]
             for problem, row in sorted(found):
-                lines += ["", problem, f"  {row.us:.2f} us, default {row.default_us:.2f} us"]
-                lines += [f"  {line}" for line in row.text.split("\n")]
+                lines += ["", problem, *(f"  {line}" for line in [row.times, *row.text.split("\n")])]
         return "\n".join([*lines, "", "end", ""])
 
     @classmethod
@@ -109,7 +112,7 @@ class Table:
             table._put(problem, card, lines, number)
             found = _CARD.fullmatch(line)
             if found:
-                card, problem = Card(found[1], int(found[2]), int(found[3]), found[4]), None
+                card, problem = Card(found[1], int(found[2]), int(found[3])), None
             elif card is None or line.startswith(" "):
                 _refuse(number, "there must be a `card` line above the first problem", line)
             else:
@@ -123,11 +126,11 @@ class Table:
             return
         times = _TIMES.fullmatch(lines[0]) if lines else None
         if times is None or len(lines) < 2:
-            _refuse(number - 1, f"below {shown(problem)} must stand `T us, default T us`, then its choice",
-                    lines[0] if lines else "")
+            _refuse(number - 1, f"below {shown(problem)} must stand `T us, default T us, version V`, then its "
+                    "choice", lines[0] if lines else "")
         if card in self.rows.setdefault(problem, {}):
             _refuse(number - 1, f"{shown(problem)} must stand once below a card", problem)
-        self.rows[problem][card] = TunedRow("\n".join(lines[1:]), float(times[1]), float(times[2]))
+        self.rows[problem][card] = TunedRow("\n".join(lines[1:]), float(times[1]), float(times[2]), times[3] or "")
 
     def over(self, other: "Table") -> "Table":
         """Both tables; of two rows for one problem and card the one here."""
@@ -233,15 +236,34 @@ def lookup(graph: Graph, facts) -> tuple[TunedRow | None, str]:
     return None, "; ".join([f"a tuned row is not used: {card.differs(facts)}" for card in found])
 
 
-def choice_of(graph: Graph, facts, wish: Wish) -> Choice | None:
+def version_of(choice: Choice, default: Choice) -> str:
+    """What a time of a choice depends on beside the card, as 16 digits: the cost model's choice, which it was
+    measured against, and the images of the kernels that both launch."""
+    names = {step.kernel for each in (choice, default) for _, step in each.steps if isinstance(step, Launch)}
+    images = [f"{name} {kernels.get(name).image_for(choice.facts.sm).sha256}" for name in sorted(names)]
+    return hashlib.sha256("\n".join([canonical_text(default), *images]).encode()).hexdigest()[:16]
+
+
+def choice_of_row(row: TunedRow, graph: Graph, facts, default) -> Choice:
+    """The choice of a row for a graph; ``default()``: the cost model's. Raises CydnnError where the row is no
+    choice of it, or of another version."""
+    choice = parse(own(row.text, graph), graph, facts)
+    found = version_of(choice, default()) if row.version else ""
+    if row.version != found:
+        raise NotSupported(f"it was measured with version {row.version} of the kernels and of mode A's choice, "
+                           f"this is {found}")
+    return choice
+
+
+def choice_of(graph: Graph, facts, wish: Wish, default) -> Choice | None:
     """The measured choice of a graph on a device; None where there is none that the wish allows. The log says
-    why a row is not used."""
+    why a row is not used. ``default()``: the cost model's choice."""
     if wish.mode != "b" or wish.config is not None:
         return None
     row, why = lookup(graph, facts)
     if row is not None:
         try:
-            choice = parse(own(row.text, graph), graph, facts)
+            choice = choice_of_row(row, graph, facts, default)
             why = _barred(choice, wish)
             if not why:
                 return choice
@@ -252,22 +274,22 @@ def choice_of(graph: Graph, facts, wish: Wish) -> Choice | None:
     return None
 
 
-def measured(choice: Choice) -> dict:
+def measured(choice: Choice, default) -> dict:
     """What the tuned table has of a choice's graph and device: {us, default_us, text}, the times in
     microseconds and the choice that they are of; ``why``: rows that are not used; {} where it has nothing."""
     row, why = lookup(choice.asked, choice.facts)
     if row is None:
         return {"why": why} if why else {}
     try:
-        text = own(row.text, choice.asked)
+        text = choice_of_row(row, choice.asked, choice.facts, default).text
     except CydnnError as error:
         return {"why": f"a tuned row is not used: {error.args[0]}"}
     return dict(us=row.us, default_us=row.default_us, text=text)
 
 
-def in_words(choice: Choice) -> list[str]:
+def in_words(choice: Choice, default) -> list[str]:
     """The same in lines: predicted and measured side by side, or what was measured instead."""
-    found = measured(choice)
+    found = measured(choice, default)
     if "us" not in found:
         return [found["why"]] if found else []
     if found["text"] != choice.text:
