@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cydnn import bench, device as devices
@@ -24,6 +25,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import fit              # noqa: E402
 import fused            # noqa: E402
 import plot             # noqa: E402
+import rising           # noqa: E402
 import sums             # noqa: E402
 import tiles            # noqa: E402
 import tuned            # noqa: E402
@@ -245,3 +247,16 @@ def test_tuned_takes_the_problems_of_files_in_turn():
     lines = tuned.lines_of(tuned.FAMILIES)
     assert len(set(lines)) == len(lines) > 200 and len({line.split()[0] for line in lines[:6]}) > 1
     assert all(Problem.parse(line) for line in lines)
+
+
+def test_rising_scores_rise(tmp_path, monkeypatch):
+    """Each block of 32 keys has a new maximum, and the result is that of the reference."""
+    monkeypatch.setattr(rising, "SIZES", [(1, 1, 96, 8, "bf16")])
+    monkeypatch.setattr(sys, "argv", ["rising.py", "--device", "numpy", "--out", str(tmp_path), "--no-peer"])
+    rising.main()
+    rows = json.loads((tmp_path / "rising.json").read_text())["maxima that rise block by block"]
+    assert len(rows) == 2 and all(row["note"].startswith("error 0") for row in rows)
+    case = bench.Case(Problem.parse(rising.lines()[0]), device=devices.get("numpy"))
+    rising.rising(case)
+    most = (case.output("q") @ case.output("k")).reshape(96, 3, 32).max(2)
+    assert (np.diff(most, axis=1) > 0).all()

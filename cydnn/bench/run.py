@@ -155,9 +155,11 @@ def measured(device, repeat: int) -> str:
     return f"wall clock {what}, median of {min(repeat, MOST_WALL)}, caches as they are"
 
 
-def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True, each=None) -> list[Row]:
+def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True, each=None,
+          data=None) -> list[Row]:
     """Rows for problem lines. ``against="torch"`` measures PyTorch in the same run
-    and compares the results first. ``each`` is called with the rows so far behind each."""
+    and compares the results first. ``each`` is called with the rows so far behind each; ``data`` with a case
+    whose buffers are filled, to fill them otherwise."""
     device = devices.get(device)
     clock = Clock(device)
     copy = (2 << 30) / clock.copy_us(2 << 30) * 1e-3
@@ -166,7 +168,10 @@ def bench(lines, device=None, against=None, repeat=30, wish=ANYTHING, check=True
     for line in lines:
         row = Row(line)
         try:
-            _measure(row, Problem.parse(line), device, clock, copy, peer, repeat, wish, check)
+            case = Case(Problem.parse(line), device, wish)
+            if data:
+                data(case)
+            _measure(row, case, clock, copy, peer, repeat, check)
         except CydnnError as error:
             row.note, *row.reasons = str(error).splitlines()
         plans.forget()
@@ -200,8 +205,8 @@ def peer_of(name, device):
     return peer
 
 
-def _measure(row, problem, device, clock, copy, peer, repeat, wish, check):
-    case = Case(problem, device, wish)
+def _measure(row, case, clock, copy, peer, repeat, check):
+    problem = case.problem
     row.engine = case.plan.name
     theirs, error = peer.make(case) if peer else (None, None)
     if check:
