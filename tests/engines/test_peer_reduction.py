@@ -1,5 +1,5 @@
 """Statistics of several GPUs: threads that exchange them on the NumPy device, one of them after the other on
-the interpreter, and both on one card."""
+the interpreter, and both on one card and on two."""
 from __future__ import annotations
 
 import threading
@@ -12,7 +12,7 @@ import cydnn.frontend as cudnn
 from cydnn import device as devices, plan
 from cydnn.bench import graph_of
 from cydnn.ops import BatchNormTraining, Problem, peer_reduction
-from cydnn.status import BadParam, ExecutionFailed
+from cydnn.status import BadParam, CydnnError, ExecutionFailed
 
 C, IMAGES, TYPE = 6, (2, 3, 5), cudnn.data_type.FLOAT
 GEN = np.random.default_rng(7)
@@ -60,10 +60,11 @@ class Part:
         return found
 
 
-def parts(device):
+def parts(places):
+    """Of all peers, by the names of their devices."""
     starts = np.cumsum([0, *IMAGES])
-    return [Part(device, n, int(start), len(IMAGES), rank)
-            for rank, (n, start) in enumerate(zip(IMAGES, starts))]
+    return [Part(place, n, int(start), len(IMAGES), rank)
+            for rank, (place, n, start) in enumerate(zip(places, IMAGES, starts))]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def test_threads_of_several_peers(whole, monkeypatch):
             time.sleep(0.02 * (rank == 1))
             found[rank] = part.run(mail)
 
-    threads = [threading.Thread(target=work, args=row) for row in enumerate(parts("numpy"))]
+    threads = [threading.Thread(target=work, args=row) for row in enumerate(parts(3 * ["numpy"]))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -134,35 +135,47 @@ def test_a_peer_whose_partners_were_there(device, rank, whole):
         assert (words[r][rank] >> np.uint64(32) == IMAGES[rank] * 20).all() and not words[r][r].any()
 
 
+def second():
+    """The second GPU."""
+    try:
+        return devices.get("cuda:1")
+    except CydnnError:
+        pytest.skip("needs a second CUDA device")
+
+
 @pytest.mark.gpu
-def test_peers_on_one_card(gpu, whole, monkeypatch):
-    """Each on a stream of its own; the first one waits on the card for those that are launched later."""
+@pytest.mark.parametrize("cards", [1, 2])
+def test_peers_on_cards(cards, gpu, whole, monkeypatch):
+    """Each on a stream of its own; the first one waits on its card for those that are launched later."""
     monkeypatch.setattr(peer_reduction, "PATIENCE_S", 60)
-    streams = [gpu.create_stream() for _ in IMAGES]
-    mail = [gpu.alloc(4 * 4 * C * len(IMAGES)) for _ in IMAGES]
-    for box in mail:
-        gpu.memset(box, 0, box.bytes)
+    places = [gpu, gpu if cards == 1 else second(), gpu]
+    streams = [place.create_stream() for place in places]
+    mail = [place.alloc(4 * 4 * C * len(IMAGES)) for place in places]
+    for place, box in zip(places, mail):
+        place.memset(box, 0, box.bytes)
     found, kept = [], []
-    for part, stream in zip(parts(gpu.name), streams):
+    for part, place, stream in zip(parts([place.name for place in places]), places, streams):
         cudnn.set_stream(part.handle, stream)
-        held = {t: gpu.alloc(v.nbytes) for name, t in part.read.items() for v in (part.values[name],)}
+        held = {t: place.alloc(v.nbytes) for name, t in part.read.items() for v in (part.values[name],)}
         for name, t in part.read.items():
-            gpu.copy_in(held[t], np.ascontiguousarray(part.values[name]))
-        out = {t: gpu.alloc(4 * int(np.prod(t.get_dim()))) for t in part.written}
-        kept.append((part, held, out, gpu.alloc(max(part.graph.get_workspace_size(), 1))))
-    gpu.synchronize()
+            place.copy_in(held[t], np.ascontiguousarray(part.values[name]))
+        out = {t: place.alloc(4 * int(np.prod(t.get_dim()))) for t in part.written}
+        kept.append((part, held, out, place.alloc(max(part.graph.get_workspace_size(), 1))))
     for _ in range(3):
+        for place in places:
+            place.synchronize()
         for part, held, out, space in kept:
             part.graph.execute(held | out | dict(zip(part.boxes, mail)), space, handle=part.handle)
-        gpu.synchronize()
-    for part, _, out, _ in kept:
-        found.append([gpu.copy_out(out[t], np.empty(t.get_dim(), np.float32)) for t in part.written])
+    for place, (part, _, out, _) in zip(places, kept):
+        place.synchronize()
+        found.append([place.copy_out(out[t], np.empty(t.get_dim(), np.float32)) for t in part.written])
     for i in (0, 5):
         np.testing.assert_allclose(np.concatenate([one[i] for one in found]), whole[i], rtol=1e-4, atol=1e-4)
     for i in (1, 2, 3, 4, 6, 7):
         np.testing.assert_allclose(found[0][i], whole[i], rtol=1e-4, atol=1e-4)
         assert all(np.array_equal(found[0][i], one[i]) for one in found)
-    assert not any(gpu.copy_out(box, np.empty(4 * C * 3, np.float32)).any() for box in mail)
+    boxes = [place.copy_out(box, np.empty(4 * C * 3, np.float32)) for place, box in zip(places, mail)]
+    assert not any(box.any() for box in boxes)
 
 
 @pytest.mark.parametrize("line, sentence", [

@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 
 from cydnn import device as devices, plan as plans
-from cydnn.engines import TABLE
 from cydnn.status import CydnnError
 from support.guard import two_devices
+from support.check.streams import ALONE
 from support.draw.of_engine import some
 
 pytestmark = pytest.mark.gpu
@@ -20,7 +20,7 @@ def second(gpu):
         pytest.skip("needs a second CUDA device")
 
 
-@pytest.mark.parametrize("engine", TABLE, ids=str)
+@pytest.mark.parametrize("engine", ALONE, ids=str)
 @pytest.mark.parametrize("way", ["0 to 1", "1 to 0"])
 def test_memory_of_another_device(engine, way, gpu, second, family_counts):
     here, there = (gpu, second) if way == "0 to 1" else (second, gpu)
