@@ -72,6 +72,7 @@ from .norm.batch_norm_bwd_strided import BatchNormBwdStrided
 from .norm.batch_norm_inference_columns import BatchNormInferenceColumns
 from .norm.batch_norm_inference_rows import BatchNormInferenceRows
 from .norm.batch_norm_inference_strided import BatchNormInferenceStrided
+from .norm.batch_norm_peers import BatchNormBwdPeers, BatchNormTrainingPeers
 from .norm.batch_norm_training_cluster import BatchNormTrainingCluster
 from .norm.batch_norm_training_columns import BatchNormTrainingColumns
 from .norm.batch_norm_training_grid import BatchNormTrainingGrid
@@ -148,7 +149,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     BatchNormInferenceColumns,
     BatchNormInferenceRows, BatchNormInferenceStrided, BatchNormBwdColumns, BatchNormBwdGrid,
     BatchNormBwdResident, BatchNormBwdRing, BatchNormBwdRows, BatchNormBwdStrided, BatchNormBwdAny,
-    PeerReductionMail,
+    PeerReductionMail, BatchNormTrainingPeers, BatchNormBwdPeers,
     # pointwise: 270 to 279
     PointwiseVector, PointwiseAny,
     # reduction: 280 to 289

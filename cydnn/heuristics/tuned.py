@@ -126,11 +126,12 @@ class Table:
             return
         times = _TIMES.fullmatch(lines[0]) if lines else None
         if times is None or len(lines) < 2:
-            _refuse(number - 1, f"below {shown(problem)} must stand `T us, default T us, version V`, then its "
-                    "choice", lines[0] if lines else "")
+            _refuse(number - 1, f"below {shown(problem)} must stand `T us, default T us, version V`, then "
+                    "its choice", lines[0] if lines else "")
         if card in self.rows.setdefault(problem, {}):
             _refuse(number - 1, f"{shown(problem)} must stand once below a card", problem)
-        self.rows[problem][card] = TunedRow("\n".join(lines[1:]), float(times[1]), float(times[2]), times[3] or "")
+        us, default_us, version = times.groups("")
+        self.rows[problem][card] = TunedRow("\n".join(lines[1:]), float(us), float(default_us), version)
 
     def over(self, other: "Table") -> "Table":
         """Both tables; of two rows for one problem and card the one here."""
@@ -250,8 +251,8 @@ def choice_of_row(row: TunedRow, graph: Graph, facts, default) -> Choice:
     choice = parse(own(row.text, graph), graph, facts)
     found = version_of(choice, default()) if row.version else ""
     if row.version != found:
-        raise NotSupported(f"it was measured with version {row.version} of the kernels and of mode A's choice, "
-                           f"this is {found}")
+        raise NotSupported(f"it was measured with version {row.version} of the kernels and of mode A's "
+                           f"choice, this is {found}")
     return choice
 
 

@@ -11,7 +11,8 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn import device as devices, plan
 from cydnn.bench import graph_of
-from cydnn.ops import BatchNormTraining, Problem, peer_reduction
+from cydnn.heuristics import Wish
+from cydnn.ops import Problem, peer_reduction
 from cydnn.status import BadParam, CydnnError, ExecutionFailed
 
 C, IMAGES, TYPE = 6, (2, 3, 5), cudnn.data_type.FLOAT
@@ -62,9 +63,8 @@ class Part:
 
 def parts(places):
     """Of all peers, by the names of their devices."""
-    starts = np.cumsum([0, *IMAGES])
     return [Part(place, n, int(start), len(IMAGES), rank)
-            for rank, (place, n, start) in enumerate(zip(places, IMAGES, starts))]
+            for rank, (place, n, start) in enumerate(zip(places, IMAGES, STARTS))]
 
 
 @pytest.fixture(scope="module")
@@ -104,35 +104,69 @@ def test_threads_of_several_peers(whole, monkeypatch):
         assert all(np.array_equal(found[0][i], found[rank][i]) for rank in range(3))
 
 
-@pytest.mark.parametrize("device", ["ptx:sm_80", "ptx:sm_90"])
-@pytest.mark.parametrize("rank", range(3))
-def test_a_peer_whose_partners_were_there(device, rank, whole):
-    """A message of each is in the mailbox: the kernel takes it, and leaves its own in all others."""
-    starts, op = np.cumsum([0, *IMAGES]), BatchNormTraining(rank=rank)
-    here = lambda r: slice(starts[r], starts[r] + IMAGES[r])
-    messages = [told(X[here(r)].mean((0, 2, 3)), X[here(r)].var((0, 2, 3)), IMAGES[r] * 20) for r in range(3)]
+STARTS = np.cumsum([0, *IMAGES])
+IMAGE, THIN_TEXT, MAIL = f"{C}x4x5:f32@nhwc", f"1x{C}x1x1:f32", "+".join(3 * [f"3x{4 * C}:f32"])
+
+
+def here(rank):
+    return slice(STARTS[rank], STARTS[rank + 1])
+
+
+def image(values):
+    """As NHWC lies."""
+    return np.ascontiguousarray(values.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+
+
+def execute(text, rank, messages, arrays, wish, kernel):
+    """Run a problem of ``rank`` with the mailboxes at the place of None in ``arrays``; a message of each
+    other peer is in the own one: it is taken, and the own one left in all others."""
     mail = [np.zeros((3, 4 * C), np.float32) for _ in IMAGES]
     words = [box.view(np.uint64).reshape(3, -1) for box in mail]
     for r in {0, 1, 2} - {rank}:
         words[rank][r] = messages[r]
-    text = (f"batch_norm_training x={IMAGES[rank]}x{C}x4x5:f32@nhwc scale=1x{C}x1x1:f32 bias=1x{C}x1x1:f32 "
-            f"peer_stats=3x{4 * C}:f32+3x{4 * C}:f32+3x{4 * C}:f32 rank={rank}")
-    p = Problem.parse(text)
-    assert p.op == op
-    image = lambda v: np.ascontiguousarray(v.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    x, y = image(X[here(rank)]), image(np.full_like(X[here(rank)], np.nan))
-    mean, rstd = (np.full((1, C, 1, 1), np.nan, np.float32) for _ in range(2))
-    built = plan.build(graph_of(p), devices.get(device))
-    assert "peer_reduction_moments" in built.explain()
-    built.execute([x, THIN["scale"], THIN["bias"], *mail, y, mean, rstd], np.empty(
-        built.workspace_bytes, np.uint8))
-    for got, want in ((y, whole[0][here(rank)]), (mean, whole[1]), (rstd, whole[2])):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    graph, without = graph_of(Problem.parse(f"{text} rank={rank}")), tuple(map(int, wish[1:]))
+    built = plan.build(graph, wish[0], Wish(without=without))
+    assert kernel in built.explain()
+    given = [array for each in arrays for array in (mail if each is None else [each])]
+    built.execute(given, np.empty(built.workspace_bytes, np.uint8))
     assert not mail[rank].any()
     for r in {0, 1, 2} - {rank}:
         values, own = (np.uint32(w & 0xFFFFFFFF).view(np.float32) for w in (words[r][rank], messages[rank]))
-        np.testing.assert_allclose(values, own, rtol=1e-5)
+        np.testing.assert_allclose(values, own, rtol=1e-4, atol=1e-5)
         assert (words[r][rank] >> np.uint64(32) == IMAGES[rank] * 20).all() and not words[r][r].any()
+
+
+@pytest.mark.parametrize("wish", [("ptx:sm_80",), ("ptx:sm_90",), ("ptx:sm_90", "408")], ids="-".join)
+@pytest.mark.parametrize("rank", range(3))
+def test_a_peer_whose_partners_were_there(wish, rank, whole):
+    mine = [X[here(r)] for r in range(3)]
+    messages = [told(x.mean((0, 2, 3)), x.var((0, 2, 3)), len(x) * 20) for x in mine]
+    big = f"{IMAGES[rank]}x{IMAGE}"
+    x, y = image(X[here(rank)]), image(np.full_like(X[here(rank)], np.nan))
+    mean, rstd = (np.full((1, C, 1, 1), np.nan, np.float32) for _ in range(2))
+    execute(f"batch_norm_training x={big} scale={THIN_TEXT} bias={THIN_TEXT} peer_stats={MAIL}", rank,
+            messages, [x, THIN["scale"], THIN["bias"], None, y, mean, rstd], wish,
+            "peer_reduction_moments" if wish[1:] else "peer_parts_0")
+    for got, want in ((y, whole[0][here(rank)]), (mean, whole[1]), (rstd, whole[2])):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("wish", [("ptx:sm_80",), ("ptx:sm_90", "409")], ids="-".join)
+@pytest.mark.parametrize("rank", range(3))
+def test_gradients_of_a_peer_whose_partners_were_there(wish, rank, whole):
+    """Shares differ: dx is that of all numbers, dscale and dbias the averages of the peers."""
+    normal = (X - whole[1]) * whole[2]
+    messages = [told(DY[here(r)].sum((0, 2, 3)), (DY * normal)[here(r)].sum((0, 2, 3)), IMAGES[r] * 20)
+                for r in range(3)]
+    big = f"{IMAGES[rank]}x{IMAGE}"
+    dx = image(np.full_like(X[here(rank)], np.nan))
+    dscale, dbias = (np.full((1, C, 1, 1), np.nan, np.float32) for _ in range(2))
+    execute(f"batch_norm_bwd x={big} dy={big} scale={THIN_TEXT} mean={THIN_TEXT} rstd={THIN_TEXT} "
+            f"peer_stats={MAIL}", rank, messages,
+            [image(X[here(rank)]), image(DY[here(rank)]), THIN["scale"], whole[1], whole[2], None, dx, dscale,
+             dbias], wish, "peer_reduction_sums" if wish[1:] else "peer_parts_1")
+    for got, want in ((dx, whole[5][here(rank)]), (dscale, whole[6]), (dbias, whole[7])):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def second():

@@ -36,7 +36,8 @@ class BatchNormAny(Engine):
         if p.op.math != "f32" or any(fusion.math_before(p, name, "f32") != "f32" for name in self.walked):
             yield f"compute and types must be of f32 or shorter; got compute {p.op.compute}"
         for name, d in p.operands.items():
-            if d is not None and self.pointed and name not in BIG and d.dtype.name != "f32":
+            small = d is not None and name not in BIG and name not in p.op.shared
+            if small and self.pointed and d.dtype.name != "f32":
                 yield f"{name} must be f32; got {d.dtype}"
         for name in p.op.scalars:
             if name not in IN_MEMORY and isinstance(p.scalar(name), Pointer):
@@ -66,7 +67,8 @@ class BatchNormAny(Engine):
         out = p.lead().tensor
         col_axes = (1,) if p.op.mode == "spatial" else tuple(range(1, p.x.rank))
         big = {p.op.writes[0]: out, **{n: self.lead(p, n) for n in self.walked}}
-        small = {n: d for n, d in p.operands.items() if d is not None and n not in BIG}
+        small = {n: d for n, d in p.operands.items()
+                 if d is not None and n not in BIG and n not in p.op.shared}
         return walk_of(col_axes, out, big, small, lanes)
 
     def site(self, p, tensor, lanes) -> Site:

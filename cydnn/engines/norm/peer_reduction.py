@@ -12,6 +12,11 @@ WORD = 8                                         # bytes of a message
 EXCHANGE_US = 4.0                                # to another GPU and back, by the sheets of NVLink
 
 
+def boxes_of(peers) -> tuple:
+    """The mailboxes as kernels take them."""
+    return (*map(source_of, peers), *[None] * (32 - len(peers)))
+
+
 class PeerReductionMail(Engine):
     """One launch: a thread a channel writes to all peers, and reads what they wrote."""
     index, takes = 268, core(PeerReduction)
@@ -32,9 +37,7 @@ class PeerReductionMail(Engine):
         return dev.launch_us + RAMP_US + (EXCHANGE_US if len(p.peers) > 1 else 0.0)
 
     def plan(self, p, dev, config):
-        boxes = [source_of(d) for d in p.peers]
-        boxes += [None] * (32 - len(boxes))
         return [Launch(f"peer_reduction_{p.op.mode}", dict(
             a=p.ptr("a"), b=p.ptr("b"), a_all=p.ptr("a_all"), b_all=p.ptr("b_all"), count=p.ptr("count"),
             channels=p.a.count, peers=len(p.peers), rank=p.op.rank, share=p.op.share,
-            patience=int(peer_reduction.PATIENCE_S * 1e9), boxes=tuple(boxes)))]
+            patience=int(peer_reduction.PATIENCE_S * 1e9), boxes=boxes_of(p.peers)))]
