@@ -28,7 +28,8 @@ from cydnn.heuristics import best, tuned         # noqa: E402
 from cydnn.ops import Problem                    # noqa: E402
 from cydnn.status import CydnnError              # noqa: E402
 
-FAMILIES = ("matmul_shapes", "conv_resnet50_bf16", "conv_resnet50_f16", "depthwise", "grouped", "channels")
+FAMILIES = ("matmul_shapes", "conv_shapes", "conv_resnet50_bf16", "attention", "norm", "conv_shapes_more",
+            "attention_bwd", "decode", "moving", "softmax", "conv_resnet50_f16", "depthwise", "grouped")
 
 
 def lines_of(families) -> list[str]:

@@ -181,10 +181,13 @@ class Area:
         self.buffer = device.alloc(size + 2 * GUARD)         # at a multiple of 256 bytes, as GUARD is
         self.at = int(self.buffer.ptr) + GUARD
 
-    def fill(self, content: np.ndarray | None = None):
-        """Guards and what nobody wrote hold the fill; then the content."""
+    def fill(self, content: np.ndarray | int | None = None):
+        """Guards and what nobody wrote hold the fill; then the content, of the host or at an address of the
+        device."""
         self.device.memset(self.buffer.ptr, FILL, self.size + 2 * GUARD)
-        if content is not None:
+        if isinstance(content, int):
+            self.device.context.copy(self.at, content, self.size, 0)
+        elif content is not None:
             in_pieces(lambda at, n: self.device.copy_in(self.at + at, content[at:at + n]), self.size)
 
     def read(self) -> np.ndarray:
@@ -198,8 +201,9 @@ class Area:
         return in_pieces(lambda at, n: compare(piece(at, n), want[at:at + n]), self.size)
 
     def beside(self, size: int) -> int:
-        """How many bytes of the guards were written, where ``size`` bytes may have been."""
-        zones = (self.at - GUARD, GUARD), (self.at + size, self.size - size + GUARD)
+        """How many bytes of the guards were written, where ``size`` bytes may have been; of a larger area the
+        first PIECE behind them counts."""
+        zones = (self.at - GUARD, GUARD), (self.at + size, min(self.size - size, PIECE) + GUARD)
         return sum(int(np.count_nonzero(self.device.copy_out(at, np.empty(n, np.uint8)) != FILL))
                    for at, n in zones)
 
@@ -228,12 +232,14 @@ class Ground:
                 self.pointers[i] = self.outputs[i].at
         self.pointers = tuple(self.pointers)
 
-    def _held(self, operand, given, size: int) -> np.ndarray:
-        """What an output of the caller holds, to which a graph may add."""
+    def _held(self, operand, given, size: int) -> np.ndarray | int:
+        """What an output of the caller holds, to which a graph may add; on a GPU, where it lies."""
         found = memory_of(given)
         if found.bytes is not None and found.bytes < size:
             raise BadParam(f"tune: {operand.name} must have at least {size} bytes; got {found.bytes}")
-        if found.place == HOST and self.device.context is None:
+        if self.device.context is not None:
+            return found.address
+        if found.place == HOST:
             return memory(found.address, size).copy()
         return self.device.copy_out(found.address, np.empty(size, np.uint8))
 

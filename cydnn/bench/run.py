@@ -95,13 +95,16 @@ def _prologue(x, tensors: list) -> list:
             Node(Pointwise(mode="relu_fwd"), dict(x=9, y=10))]
 
 
+MOST_DRAWN = 1 << 20                             # random numbers; behind them they repeat
+
+
 def random_values(desc, seed: int, admit=lambda values: values, *, once=False) -> np.ndarray:
     """Uniform in [-1, 1], or what ``admit`` makes of that, in storage type, of the tensor's whole
-    extent: gaps hold numbers too. Behind 4 million elements they repeat; not with ``once``."""
+    extent: gaps hold numbers too. Behind a million elements they repeat; not with ``once``."""
     gen = np.random.default_rng(seed)
     if desc.dtype.bits < 8:
         return gen.integers(0, 256, desc.bytes, np.uint8)
-    raw = gen.random(min(desc.extent, 1 << 22), dtype=np.float32) * 2 - 1
+    raw = gen.random(min(desc.extent, MOST_DRAWN), dtype=np.float32) * 2 - 1
     values = desc.dtype.encode(admit(raw))
     return values if once else np.resize(values, desc.extent)
 

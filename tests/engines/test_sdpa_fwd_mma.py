@@ -63,7 +63,7 @@ def test_random_problems(seed):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(32))
 def test_random_problems_on_a_gpu(seed, gpu):
     rng = random.Random(seed)
     for _ in range(10):
