@@ -24,7 +24,8 @@ problems = ["conv_dgrad n2c40h11w13 k40r{K}s{K} pad={K // 2} stride=2 groups=40 
 // With h + pad = 2m + a a row i of dy adds to the pairs of rows m = i + j through the taps r = 2j + a; pair m
 // is complete after row m. The same along w, where a thread has WIDTH pairs. Pairs begin at pad / 2; `rows`
 // pairs of a strip, `across` and `down` strips in each direction. `out`: dims of dx, `size`: of dy. What is
-// outside dy is left out rather than multiplied by zero (which matters for infinite filters only).
+// outside dy is left out rather than multiplied by zero; along a row only by blocks that have an infinite
+// filter, as for all others it is the same.
 #include "conv/depthwise.cuh"
 
 namespace cydnn {
@@ -43,7 +44,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     char* ring = memory + K * K * WIDE * 4 + threadIdx.x / LANES * (STAGES * ROW + 64);
     const unsigned blocks_c = ceil_div(channels, WIDE);
     const int first = blockIdx.x % blocks_c * WIDE, lane = threadIdx.x % LANES, channel = first + lane * PAIR;
-    stage_filters<K>(filters, w, first, channels, w_c, w_s);
+    const bool is_odd = stage_filters<K>(filters, w, first, channels, w_c, w_s);
 
     const unsigned unit = blockIdx.x / blocks_c * UNITS + threadIdx.x / LANES;
     const bool is_strip = unit < unsigned(strips);                   // the others walk along over zeros
@@ -60,7 +61,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         cp_async_commit();
     };
     UNROLL for (int k = 0; k < STAGES - 1; ++k) bring(k, k);
-    __syncthreads();                                                 // the filters
+    const bool skips = __syncthreads_or(is_odd);                     // the filters are there
     const float* filter = filters + lane * PAIR;
     const i64 off = n * dx_n + channel;
 
@@ -86,7 +87,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                         }
                     }
             };
-            if (columns != (1u << IN) - 1) add(Is<true>());
+            if (skips && columns != (1u << IN) - 1) add(Is<true>());
             else add(Is<false>());
         }
         slot = slot == STAGES - 1 ? 0 : slot + 1;

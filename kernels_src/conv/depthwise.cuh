@@ -18,13 +18,17 @@ DEVICE void fuse_epilogue(float (&v)[2], i64 off, int col) {
 }
 
 // The filters of 32 channels in shared memory, as [tap][channel] in f32; channels beyond `channels` are zero.
+// Whether one that this thread brought times zero is not zero: it is infinite or no number.
 template <int TAPS, class Elem>
-DEVICE void stage_filters(float* filters, const Elem* w, int first, int channels, i64 w_c,
+DEVICE bool stage_filters(float* filters, const Elem* w, int first, int channels, i64 w_c,
                           const Array<i64, 2>& w_s) {
+    bool is_odd = false;
     for (int i = threadIdx.x; i < TAPS * TAPS * WIDE; i += LANES * UNITS) {
         const int c = first + i % WIDE, r = i / WIDE / TAPS, s = i / WIDE % TAPS;
-        filters[i] = c < channels ? to_acc(w[c * w_c + r * w_s[0] + s * w_s[1]]) : 0.f;
+        const float tap = c < channels ? to_acc(w[c * w_c + r * w_s[0] + s * w_s[1]]) : 0.f;
+        filters[i] = tap, is_odd |= !(fabsf(tap) <= 3.402823466e38f);
     }
+    return is_odd;
 }
 
 // A unit's window on an image: COUNT neighbouring pixels of a row, 32 channels of each. Row 0 is `top` rows

@@ -4,8 +4,8 @@
 // A strip is WIDTH outputs along a row and `rows` of them down; `across` and `down` are strips in each
 // direction. A step takes STEP rows of x. They add to DEEP rows of y, whose sums move on by one with each
 // step: the last is complete then.
-// SKIP: what is outside x is left out rather than multiplied by zero (which matters for infinite filters
-// only).
+// SKIP: what is outside x is left out rather than multiplied by zero, by blocks that have an infinite filter:
+// for all others it is the same, and code that asks is twice as much as a cache of instructions has.
 #pragma once
 #include "conv/depthwise.cuh"
 
@@ -23,7 +23,7 @@ DEVICE void slide(const Elem* x, const Elem* w, Elem* y, float alpha, float beta
     char* ring = memory + TAPS * TAPS * WIDE * 4 + threadIdx.x / LANES * (STAGES * STAGE + 64);
     const unsigned blocks_c = ceil_div(channels, WIDE);
     const int first = blockIdx.x % blocks_c * WIDE, lane = threadIdx.x % LANES, channel = first + lane * PAIR;
-    stage_filters<TAPS>(filters, w, first, channels, w_c, w_s);
+    const bool is_odd = stage_filters<TAPS>(filters, w, first, channels, w_c, w_s);
 
     const unsigned unit = blockIdx.x / blocks_c * UNITS + threadIdx.x / LANES;
     const bool is_strip = unit < unsigned(strips);                   // the others walk along over zeros
@@ -40,51 +40,56 @@ DEVICE void slide(const Elem* x, const Elem* w, Elem* y, float alpha, float beta
         cp_async_commit();
     };
     UNROLL for (int k = 0; k < STAGES - 1; ++k) bring(k, k);
-    __syncthreads();                                                 // the filters
+    bool skips = false;
+    if constexpr (SKIP) skips = __syncthreads_or(is_odd);
+    else __syncthreads();                                            // the filters
     const float* filter = filters + lane * PAIR;
     float kept[TAPS == 3 ? 9 : 1][PAIR];                             // small ones stay in registers
     if constexpr (TAPS == 3)
         UNROLL for (int t = 0; t < 9; ++t) Vec<float, PAIR>::load(filter + t * WIDE).get(kept[t]);
 
-    float sums[DEEP][WIDTH][PAIR] = {};
-    i64 off = n * y_n + (p0 - (DEEP - 1)) * y_s[0] + q0 * y_s[1] + channel;
-    int slot = 0;
-    NO_UNROLL for (int k = 0; k < steps; ++k, off += y_s[0]) {
-        cp_async_wait<STAGES - 2>();
-        __syncwarp();
-        bring(k + STAGES - 1, slot == 0 ? STAGES - 1 : slot - 1);
-        UNROLL for (int j = DEEP - 1; j >= 0; --j)
-            UNROLL for (int i = 0; i < WIDTH; ++i)
-                UNROLL for (int c = 0; c < PAIR; ++c) sums[j][i][c] = j > 0 ? sums[j - 1][i][c] : 0.f;
-        UNROLL for (int u = 0; u < STEP; ++u) {
-            if (SKIP && !window.is_inside(k * STEP + u)) continue;
-            float values[IN][PAIR];
-            read_row<Elem>(ring + slot * STAGE + u * ROW, values);
-            auto add = [&](auto is_edge) {
-                UNROLL for (int j = DEEP - 1; j >= 0; --j) {
-                    if (j * STEP + u >= TAPS) continue;
-                    UNROLL for (int s = 0; s < TAPS; ++s) {
-                        const int t = (j * STEP + u) * TAPS + s;
-                        float f[PAIR];
-                        if constexpr (TAPS == 3) f[0] = kept[t][0], f[1] = kept[t][1];
-                        else Vec<float, PAIR>::load(filter + t * WIDE).get(f);
-                        UNROLL for (int i = 0; i < WIDTH; ++i) {
-                            if (is_edge.value && !(columns >> (i * STEP + s) & 1)) continue;
-                            UNROLL for (int c = 0; c < PAIR; ++c)
-                                sums[j][i][c] += f[c] * values[i * STEP + s][c];
+    auto walk = [&](auto is_exact) {
+        float sums[DEEP][WIDTH][PAIR] = {};
+        i64 off = n * y_n + (p0 - (DEEP - 1)) * y_s[0] + q0 * y_s[1] + channel;
+        int slot = 0;
+        NO_UNROLL for (int k = 0; k < steps; ++k, off += y_s[0]) {
+            cp_async_wait<STAGES - 2>();
+            __syncwarp();
+            bring(k + STAGES - 1, slot == 0 ? STAGES - 1 : slot - 1);
+            UNROLL for (int j = DEEP - 1; j >= 0; --j)
+                UNROLL for (int i = 0; i < WIDTH; ++i)
+                    UNROLL for (int c = 0; c < PAIR; ++c) sums[j][i][c] = j > 0 ? sums[j - 1][i][c] : 0.f;
+            UNROLL for (int u = 0; u < STEP; ++u) {
+                if (is_exact.value && !window.is_inside(k * STEP + u)) continue;
+                float values[IN][PAIR];
+                read_row<Elem>(ring + slot * STAGE + u * ROW, values);
+                auto add = [&](auto is_edge) {
+                    UNROLL for (int j = DEEP - 1; j >= 0; --j) {
+                        if (j * STEP + u >= TAPS) continue;
+                        UNROLL for (int s = 0; s < TAPS; ++s) {
+                            const int t = (j * STEP + u) * TAPS + s;
+                            float f[PAIR];
+                            if constexpr (TAPS == 3) f[0] = kept[t][0], f[1] = kept[t][1];
+                            else Vec<float, PAIR>::load(filter + t * WIDE).get(f);
+                            UNROLL for (int i = 0; i < WIDTH; ++i) {
+                                if (is_edge.value && !(columns >> (i * STEP + s) & 1)) continue;
+                                UNROLL for (int c = 0; c < PAIR; ++c)
+                                    sums[j][i][c] += f[c] * values[i * STEP + s][c];
+                            }
                         }
                     }
-                }
-            };
-            if (SKIP && columns != (1u << IN) - 1) add(Is<true>());
-            else add(Is<false>());
+                };
+                add(is_exact);
+            }
+            slot = slot == STAGES - 1 ? 0 : slot + 1;
+            const int p = p0 + k - (DEEP - 1);
+            if (p < p0 || p >= p1) continue;
+            UNROLL for (int i = 0; i < WIDTH; ++i)
+                if (q0 + i < out[1]) store_pair(y, off + i * y_s[1], sums[DEEP - 1][i], alpha, beta, channel);
         }
-        slot = slot == STAGES - 1 ? 0 : slot + 1;
-        const int p = p0 + k - (DEEP - 1);
-        if (p < p0 || p >= p1) continue;
-        UNROLL for (int i = 0; i < WIDTH; ++i)
-            if (q0 + i < out[1]) store_pair(y, off + i * y_s[1], sums[DEEP - 1][i], alpha, beta, channel);
-    }
+    };
+    if (SKIP && skips) walk(Is<SKIP>());
+    else walk(Is<false>());
 }
 
 }  // namespace cydnn

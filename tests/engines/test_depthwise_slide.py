@@ -64,9 +64,11 @@ def test_corners(op, corner):
 
 @pytest.mark.parametrize("op", [ConvFprop, ConvDgrad], ids=lambda op: op.name)
 @pytest.mark.parametrize("stride", [1, 2])
-def test_nan_of_a_filter_and_padding(op, stride):
+@pytest.mark.parametrize("taps", [3, 5, 7])
+def test_nan_of_a_filter_and_padding(op, stride, taps):
     """The forward multiplies zeros; the gradient leaves out what is outside dy."""
-    problem = Problem.parse(f"{op.name} n1c8h6w9 k8r3s3 pad1 stride{stride} groups=8 f16 nhwc")
+    problem = Problem.parse(f"{op.name} n1c8h6w9 k8r{taps}s{taps} pad{taps // 2} "
+                            f"stride{stride} groups=8 f16 nhwc")
     engine = ENGINES[op]
     outcome = hopper.watched.run(problem, hopper.device(3), 1, [engine], nans=("w",))
     assert outcome.ran and not outcome.findings, outcome

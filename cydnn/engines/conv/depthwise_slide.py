@@ -25,7 +25,6 @@ class DepthwiseSlide(Engine):
     outputs along a row, ``rows`` of them down the image."""
     knobs = (Knob("rows", lo=1, hi=MOST),)
     source = "conv/conv_depthwise_slide.cu"
-    effort = 1.0                                 # clocks of a product against those of the forward kernel
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
@@ -94,6 +93,10 @@ class DepthwiseSlide(Engine):
         rows = sorted({ceil_div(height, down) for down in range(1, height + 1)}) if height else [1]
         yield from sorted((Config(rows=r) for r in rows), key=lambda config: self.cost(p, dev, config))
 
+    def effort(self, g: Geometry) -> float:
+        """Clocks of a product against those of the forward kernel."""
+        return 1.0
+
     def blocks(self, p, dev, rows: int) -> tuple[int, int]:
         """(blocks, strips that each walks down)."""
         g = self.geometry(p)
@@ -107,7 +110,7 @@ class DepthwiseSlide(Engine):
         blocks, walks = self.blocks(p, dev, config.rows)
         taps, per_sm = g.w.size[1], PER_SM[g.w.size[1]]
         steps = walks * (config.rows + taps // g.stride[1] + 2)
-        products = taps * taps * self.extent(g)[2] * PAIR * CLOCKS_PER_PRODUCT * self.effort
+        products = taps * taps * self.extent(g)[2] * PAIR * CLOCKS_PER_PRODUCT * self.effort(g)
         full, rest = divmod(blocks, dev.sms * per_sm)
         clocks = full * max(ROW_CLOCKS, per_sm * products)
         if rest:
@@ -158,7 +161,9 @@ class ConvDgradDepthwiseSlide(DepthwiseSlide):
     rows of dx that it meets."""
     index = 121
     takes = core(ConvDgrad, behind=many(Pointwise))
-    effort = 1.46
+
+    def effort(self, g):
+        return 1.0 if g.stride[1] == 1 else 1.46
 
     def kernel(self, p):
         g = self.geometry(p)
@@ -191,7 +196,9 @@ class ConvWgradDepthwiseSlide(DepthwiseSlide):
     index = 141
     takes = core(ConvWgrad, behind=many(Pointwise))
     source = "conv/conv_depthwise_slide_wgrad.cu"
-    effort = 1.9
+
+    def effort(self, g):
+        return 1.9
 
     def kernel(self, p):
         g = self.geometry(p)
