@@ -6,6 +6,7 @@ that ``_core`` is all a user imports.
 import cydnn.core._address as _address
 import cydnn.core._call as _call
 import cydnn.core._caller as _caller
+import cydnn.core._capsule as _capsule
 import cydnn.core._context as _context
 import cydnn.core._descriptor as _descriptor
 import cydnn.core._driver as _driver
@@ -24,6 +25,7 @@ NAMES = {
     _context: "Context Function",
     _handles: "Buffer Event Stream",
     _address: "Memory memory_of pointer_of stream_of",
+    _capsule: "capsule_of",
     _numbers: "Numbers",
     _operands: "Operands scratch_of",
     _step: "log_launches raw_launch_loop wait_for_every_step",

@@ -7,6 +7,7 @@ from cydnn.core._context cimport Context, enter, leave
 from cydnn.core._driver cimport cu, fail
 from cydnn.core.cuda cimport address_t
 
+from cydnn.core._capsule import capsule_of
 from cydnn.status import BadParam
 
 
@@ -164,3 +165,21 @@ cdef class Buffer:
     def __cuda_array_interface__(self):
         return {"shape": (self.bytes,), "typestr": "|u1", "data": (self.ptr, False), "strides": None,
                 "version": 3}
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """The bytes, on the legacy stream or what waits for it. ``stream`` as DLPack says: an address, 1 the
+        legacy one, -1 no wait."""
+        place = self.__dlpack_device__()
+        if self.ptr == 0:
+            raise BadParam(f"dlpack: must be memory that was not freed; got {self!r}")
+        if copy or dl_device not in (None, place):
+            raise BufferError(f"memory of device {place} must be taken as it lies; got copy={copy}, "
+                              f"dl_device={dl_device}")
+        if stream not in (None, -1, 1):
+            done = Event(self.context, False)
+            done.record()
+            Stream(self.context, foreign=stream).wait(done)
+        return capsule_of(self, self.ptr, place, (1, 8), (self.bytes,), (1,))
+
+    def __dlpack_device__(self):
+        return 2, self.context.ordinal        # kDLCUDA

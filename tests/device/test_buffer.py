@@ -1,6 +1,7 @@
 """Memory that a device gives: sizes, what is freed, copies of the object, copies of the bytes."""
 import copy
 import pickle
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
@@ -61,6 +62,46 @@ def test_memory_of_the_host_is_given_to_others():
     assert list(view) == list(range(8)) and buffer.__dlpack_device__() == (1, 0)
     with pytest.raises(BadParam, match="must be memory that was not freed"):
         np.from_dlpack(buffer)
+
+
+class Exported:
+    """Memory of the host as a capsule of ours: of the values 0 to 5, transposed."""
+
+    def __init__(self):
+        self.values = np.arange(6, dtype="f4")
+
+    def __dlpack__(self, **how):
+        return _core.capsule_of(self, self.values.ctypes.data, (1, 0), (2, 32), (3, 2), (1, 3))
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def test_capsules_keep_their_owner_as_long_as_someone_has_them():
+    one = Exported()
+    count = sys.getrefcount(one)
+    view = np.from_dlpack(one)
+    assert sys.getrefcount(one) == count + 1 and view.tolist() == [[0, 3], [1, 4], [2, 5]]
+    del view
+    assert sys.getrefcount(one) == count
+    one.__dlpack__()                             # nobody takes it
+    assert sys.getrefcount(one) == count
+    with pytest.raises(TypeError):
+        _core.capsule_of(one, 8, (1, 0), (2, 32), ("3",), (1,))
+    assert sys.getrefcount(one) == count
+
+
+@pytest.mark.gpu
+def test_memory_of_a_gpu_is_given_to_others(gpu):
+    cupy = pytest.importorskip("cupy")
+    with gpu.alloc(8) as buffer:
+        gpu.memset(buffer, 3, 8)
+        view = cupy.from_dlpack(buffer)
+        assert view.data.ptr == buffer.ptr and view.tolist() == 8 * [3]
+        del view
+    assert buffer.__dlpack_device__() == (2, 0)
+    with pytest.raises(BadParam, match="must be memory that was not freed"):
+        buffer.__dlpack__()
 
 
 def test_a_buffer_has_one_owner(device):
