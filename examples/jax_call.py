@@ -1,4 +1,4 @@
-"""Functions on arrays of JAX on the CPU: called at once, and inside of ``jax.jit`` with their gradient.
+"""Functions on arrays of JAX, on the CPU or a GPU: called at once, and in ``jax.jit`` with their gradient.
 
     python examples/jax_call.py
 

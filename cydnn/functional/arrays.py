@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core import IN_C, pointer_of
-from ..dtypes import ML_DTYPES, DType, boolean, dtype, u8
+from .. import device as devices
+from .._core import IN_C, Memory, capsule_of, memory_of, pointer_of
+from ..dtypes import ML_DTYPES, DType, boolean, dlpack_types, dtype, u8
 from ..given import shown, unmasked
 from ..status import BadParam, CydnnError
 from ..tensor import TensorDesc, stride_order
 
 
-HOST, ON_HOST = "host", 1                        # a place of memory; kDLCPU of DLPack
+HOST, ON_HOST, ON_CUDA = "host", 1, 2            # a place of memory; kDLCPU, kDLCUDA of DLPack
+LEGACY = 1                                       # the stream that all others wait for, in DLPack
 
 
 class Said(NamedTuple):
@@ -164,37 +166,85 @@ class CupyArrays:
         return self.cupy.empty(size_bytes, np.uint8)
 
 
+class Exporter:
+    """An array on a GPU whose library has the legacy stream wait for it."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self):
+        return self.x.__dlpack__(stream=LEGACY)
+
+
+class GpuArray:
+    """A result on a GPU, for a library that reads it through DLPack."""
+
+    def __init__(self, device, desc: TensorDesc, is_bool: bool):
+        self.device, self.desc = device, desc
+        self.kind = dlpack_types(boolean if is_bool else desc.dtype)[0]
+        self.buffer = device.alloc(desc.bytes)
+
+    def __dlpack__(self, **how):
+        """Nobody has to wait for it: it is handed out when it is there."""
+        return capsule_of(self, self.buffer.ptr, self.__dlpack_device__(), self.kind, self.desc.dims,
+                          self.desc.strides)
+
+    def __dlpack_device__(self):
+        return self.buffer.__dlpack_device__()
+
+
 class StandardArrays(NumpyArrays):
     """Arrays of any library that follows the array API standard (JAX): read through DLPack, in the host's
-    memory; results are handed to the library's own ``from_dlpack``."""
+    memory or that of a GPU; results are handed to the library's own ``from_dlpack``. On a GPU a call waits
+    for its result, as nothing says which stream the library goes on with."""
     name, is_foreign = "the array API", True
 
     def row(self, x):
-        return type(x), super().row(self.read(x))
+        found = self.read(x)
+        if not isinstance(found, Memory):
+            return type(x), super().row(found)
+        return type(x), x.dtype, x.__dlpack_device__(), found.dims, found.strides, found.address & 15
 
     def said(self, name, x) -> Said:
-        return super().said(name, self.read(x, name))
+        found = self.read(x, name)
+        if not isinstance(found, Memory):
+            return super().said(name, found)
+        place = f"cuda:{x.__dlpack_device__()[1]}"
+        return _said(name, found.dims, found.strides, x.dtype, place, found.address)
 
     @staticmethod
     def read(x, name="array"):
-        """The memory of an array as one of NumPy."""
+        """The memory of an array: as one of NumPy, or what is said of it on a GPU."""
         try:
             place = x.__dlpack_device__()
         except AttributeError:                   # a tracer of JAX
             raise BadParam(f"{name}: must be an array with memory; got {shown(x)}: under a trace of jax call "
                            "it by jax.pure_callback") from None
+        if place[0] == ON_CUDA:
+            return memory_of(Exporter(x))
         if place[0] != ON_HOST:
-            raise BadParam(f"{name}: must be in the host's memory, as {type(x).__module__} does not say its "
-                           f"stream; got one on device {place}: pass it as a tensor of torch or CuPy")
+            raise BadParam(f"{name}: must be in the host's memory or in that of a CUDA device; got one on "
+                           f"device {place}")
         try:
             return np.from_dlpack(x)
         except (RuntimeError, BufferError):      # a type of ml_dtypes: DLPack of NumPy has none of them
             return np.asarray(x)
 
+    def maker(self, desc: TensorDesc, is_bool: bool, place: str):
+        if place.startswith("cuda"):
+            return partial(GpuArray, devices.get(place), desc, is_bool)
+        return super().maker(desc, is_bool, place)
+
+    def as_bytes(self, x):
+        return x.view(np.uint8) if isinstance(x, np.ndarray) else pointer_of(x)
+
     @staticmethod
     def given_back(found, like):
-        """An array of the caller's library with the memory of one of NumPy."""
+        """An array of the caller's library with the memory of a result."""
         library = like.__array_namespace__()
+        if isinstance(found, GpuArray):
+            found.device.synchronize()
+            return library.from_dlpack(found)
         return (library.from_dlpack if found.dtype.isbuiltin == 1 else library.asarray)(found)
 
 

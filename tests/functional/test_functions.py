@@ -186,6 +186,23 @@ def test_any_library_of_the_array_api_gets_its_own_arrays_back():
     assert type(y) is Foreign and y._array.dtype == thin.dtype
 
 
+@pytest.mark.gpu
+def test_arrays_of_jax_on_a_gpu(gpu, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("needs a jax that has CUDA")
+    for kind in ("float32", "bfloat16"):
+        x, w = jax.numpy.asarray(M, kind), jax.numpy.asarray(S[:, :3], kind)
+        for _ in range(20):                      # the product of JAX may not be there yet
+            y = cydnn.relu(cydnn.linear(x @ x.T, w))
+            assert isinstance(y, jax.Array) and y.dtype == x.dtype and y.devices() == x.devices()
+            assert float(abs(y - jax.nn.relu((x @ x.T) @ w.T)).max()) < (1e-4 if kind == "float32" else 0.5)
+    assert cydnn.functional.cmp_gt(x, x).dtype == bool
+    with pytest.raises(BadParam, match="must be on one device; got input on cuda:0 and weight on host"):
+        cydnn.linear(x, jax.device_put(w, jax.devices("cpu")[0]))
+
+
 class Data:
     ptr = 4096
 
@@ -244,7 +261,8 @@ REFUSED = [
     (lambda: F.max_pool(X, 0), "max_pool: kernel_size must be >= 1 in every dim; got 0"),
     (lambda: F.conv([1], W), "conv: input: must be an array of NumPy, torch, CuPy or another"),
     (lambda: F.conv(X, Foreign(W)), "conv: arrays must be of one library; got input of NumPy and"),
-    (lambda: F.relu(Foreign(X, 2)), "relu: input: must be in the host's memory"),
+    (lambda: F.relu(Foreign(X, 7)), "relu: input: must be in the host's memory or in that of a CUDA device; "
+     r"got one on device \(7, 0\)"),
     (lambda: F.relu(Foreign(X), out=X), "relu: out must be absent, as arrays of this library"),
     (lambda: F.relu(X[:, ::-1]), "relu: input: strides must be >= 0"),
     (lambda: F.relu(X.astype("c8")), "relu: input: dtype must be one of f64 f32"),
