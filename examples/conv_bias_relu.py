@@ -2,8 +2,8 @@
 
     python examples/conv_bias_relu.py [device]
 
-Each result is compared with a plain loop in float64, and each way says what it launches. ``device``: "numpy"
-(default), "ptx:sm_80"; of a GPU, "cuda:0", graph and v5 functions run.
+Each result is compared with a plain loop in float64, and each way says what it launches. ``device``: "cuda:0"
+(the default where there is one; graph and v5 functions run), "numpy", "ptx:sm_80".
 """
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def by_v5(x, w, b, device: str):
     return at.copy_out(Y, y), "convolutionForward, addTensor, activationForward"
 
 
-def main(device="numpy") -> dict:
+def main(device=None) -> dict:
+    device = cydnn.device.get(device).name
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 8, 6, 6), np.float32), rng.standard_normal((4, 8, 3, 3), np.float32)
     b, errors = rng.standard_normal(4, np.float32), {}

@@ -139,7 +139,7 @@ class Decoder:
         return self.device.copy_out(self.scores_made, np.empty(len(LETTERS), np.float32))
 
 
-def run(device="numpy", steps=300, layers=2, letters=300, temperature=0.8, seed=0, say=print) -> dict:
+def run(device=None, steps=300, layers=2, letters=300, temperature=0.8, seed=0, say=print) -> dict:
     """Train, then write; the text, and letters written in a second."""
     trainer = Trainer(devices.get(device), layers, seed)
     train(device, steps, layers, seed, say, trainer)
@@ -156,7 +156,7 @@ def run(device="numpy", steps=300, layers=2, letters=300, temperature=0.8, seed=
 
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--device", default="numpy", help="numpy, cuda:0")
+    parser.add_argument("--device", help="cuda:0, which is the default where there is one, numpy")
     parser.add_argument("--steps", type=int, default=300, help="of training")
     parser.add_argument("--letters", type=int, default=300)
     args = parser.parse_args()

@@ -221,7 +221,7 @@ class Trainer:
         return float(self.device.copy_out(self.loss, np.empty(1, np.float32))[0]) / np.log(2)
 
 
-def train(device="numpy", steps=200, layers=2, seed=0, say=print, trainer=None) -> dict:
+def train(device=None, steps=200, layers=2, seed=0, say=print, trainer=None) -> dict:
     """The bits a letter of every step, and letters in a second. ``trainer``: what learns."""
     trainer = trainer or Trainer(devices.get(device), layers, seed)
     whole, random, bits = text(), np.random.default_rng(seed), []
@@ -241,7 +241,7 @@ def train(device="numpy", steps=200, layers=2, seed=0, say=print, trainer=None) 
 
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--device", default="numpy", help="numpy, cuda:0")
+    parser.add_argument("--device", help="cuda:0, which is the default where there is one, numpy")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--record", default=None, help="write the numbers to this JSON file")

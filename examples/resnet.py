@@ -91,8 +91,9 @@ def step(p: dict, x, labels, by, rate=0.02) -> float:
     return loss.item()
 
 
-def main(device="cpu", steps=None, width=None, batch=None) -> dict:
+def main(device=None, steps=None, width=None, batch=None) -> dict:
     """Losses and right answers of both networks."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     small = device == "cpu"
     steps, width, batch = steps or (12 if small else 200), width or (4 if small else 64), batch or (
         16 if small else 128)

@@ -3,8 +3,8 @@
     python examples/three_forms.py [device]
 
 Convolution, bias and ReLU in one; a grouped convolution; attention under a causal mask, drawn as products, a
-mask and a softmax. Each result is compared with NumPy's in float64. ``device``: "numpy" (default), "cuda:0",
-"ptx:sm_80" …
+mask and a softmax. Each result is compared with NumPy's in float64. ``device``: "cuda:0" (the
+default where there is one), "numpy", "ptx:sm_80" …
 """
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def expected(name: str, a: dict):
     return p / p.sum(-1, keepdims=True) @ np.asarray(a[3], "f8")
 
 
-def main(name="numpy") -> float:
+def main(name=None) -> float:
     """Run each graph in each form; the largest error."""
     device, random, worst = devices.get(name), np.random.default_rng(0), 0.0
     for title, (dims, inputs) in GRAPHS.items():

@@ -3,7 +3,7 @@
     python examples/torch_drop_in.py [device]
 
 Two equal networks learn the same batches for a few steps, one inside ``cydnn.torch.replaced()``; their losses
-are compared. ``device``: "cpu" (default; the NumPy device computes), "cuda".
+are compared. ``device``: "cuda" (the default where there is one), "cpu" (the NumPy device computes).
 """
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def step(model: nn.Module, optimizer, x, labels) -> float:
     return loss.item()
 
 
-def main(device="cpu", steps=5) -> dict:
+def main(device=None, steps=5) -> dict:
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     theirs = network().to(device)
     ours = copy.deepcopy(theirs)
@@ -47,4 +48,4 @@ def main(device="cpu", steps=5) -> dict:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if sys.argv[1:] else "cpu")
+    main(*sys.argv[1:2])
