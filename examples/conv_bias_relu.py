@@ -39,7 +39,8 @@ def by_graph(x, w, b, device: str):
     at = cydnn.device.get(device)
     g = cydnn.pygraph(io_data_type=cydnn.data_type.FLOAT, intermediate_data_type=cydnn.data_type.FLOAT,
                       compute_data_type=cydnn.data_type.FLOAT, handle=cydnn.create_handle(at))
-    X, W, B = g.tensor_like(x), g.tensor_like(w), g.tensor_like(b.reshape(1, -1, 1, 1))
+    X, W, B = (g.tensor(a.shape, [step // a.itemsize for step in a.strides])
+               for a in (x, w, b.reshape(1, -1, 1, 1)))
     Y = g.relu(g.bias(g.conv_fprop(X, W, padding=PAD), B)).set_output(True)
     y = np.empty((x.shape[0], w.shape[0], *x.shape[2:]), "f4")
     Y.set_stride([step // y.itemsize for step in y.strides])     # channels last where nothing is said
