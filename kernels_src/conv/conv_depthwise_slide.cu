@@ -21,7 +21,7 @@ problems = ["conv_fprop n2c40h11w13 k40r{K}s{K} pad={K // 2} stride={S} groups=4
 @*/
 #include "conv/depthwise_slide.cuh"
 
-extern "C" __global__ __launch_bounds__(128) void KERNEL(
+extern "C" __global__ __launch_bounds__(128, S > 1 ? 1 : K == 3 ? 5 : K == 5 ? 4 : 3) void KERNEL(
     const T* x, const T* w, T* y, float alpha, float beta, int channels, int strips, int rows, FastDiv across,
     FastDiv down, Array<int, 2> out, Array<int, 2> size, Array<int, 2> pad, i64 x_n, Array<i64, 2> x_s,
     i64 w_c, Array<i64, 2> w_s, i64 y_n, Array<i64, 2> y_s, Fuse fuse) {

@@ -53,6 +53,7 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
     const int v0 = pad[1] / 2 + strip * WIDTH, m0 = pad[0] / 2 + chunk * rows, steps = rows + DEEP - 1;
     const int left = v0 - (DEEP - 1), top = m0 - (DEEP - 1);
     const int m1 = is_strip && channel < channels ? m0 + rows : 0;
+    const int count = max(m1 - m0, 0);                               // pairs; sums of others are not made
     const Window<T, IN> window(dy + n * dy_n, top, left, is_strip ? size[0] : 0, size[1], first, channels,
                                dy_s);
     const unsigned columns = columns_inside<IN>(left, size[1]), to = shared_address(ring);
@@ -74,8 +75,9 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
         if (window.is_inside(k)) {
             float values[IN][PAIR];
             read_row<T>(ring + slot * ROW, values);
-            auto add = [&](auto is_edge) {
-                UNROLL for (int r = 0; r < K; ++r)
+            auto add = [&](auto is_edge, auto is_end) {
+                UNROLL for (int r = 0; r < K; ++r) {
+                    if (is_end.value && unsigned(k + r / 2 - (DEEP - 1)) >= unsigned(count)) continue;
                     UNROLL for (int s = 0; s < K; ++s) {
                         float f[PAIR];
                         Vec<float, PAIR>::load(filter + (r * K + s) * WIDE).get(f);
@@ -86,9 +88,11 @@ extern "C" __global__ __launch_bounds__(128) void KERNEL(
                                 sums[r / 2][r % 2][2 * i + s % 2][c] += f[c] * values[column][c];
                         }
                     }
+                }
             };
-            if (skips && columns != (1u << IN) - 1) add(Is<true>());
-            else add(Is<false>());
+            if (skips && columns != (1u << IN) - 1) add(Is<true>(), Is<true>());
+            else if (K > 3 && (k < DEEP - 1 || k >= count)) add(Is<false>(), Is<true>());
+            else add(Is<false>(), Is<false>());
         }
         slot = slot == STAGES - 1 ? 0 : slot + 1;
         const int m = top + k;

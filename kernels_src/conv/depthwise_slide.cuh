@@ -31,6 +31,7 @@ DEVICE void slide(const Elem* x, const Elem* w, Elem* y, float alpha, float beta
     const i64 n = down.divmod(across.divmod(is_strip ? unit : 0, strip), chunk);
     const int q0 = strip * WIDTH, p0 = chunk * rows, left = q0 * STEP - pad[1], steps = rows + DEEP - 1;
     const int p1 = is_strip && channel < channels ? min(p0 + rows, out[0]) : 0;
+    const int count = max(p1 - p0, 0);                   // rows of y: sums of others are not made at the ends
     const Window<Elem, IN> window(x + n * x_n, p0 * STEP - pad[0], left, is_strip ? size[0] : 0, size[1],
                                   first, channels, x_s);
     const unsigned columns = columns_inside<IN>(left, size[1]), to = shared_address(ring);
@@ -63,9 +64,10 @@ DEVICE void slide(const Elem* x, const Elem* w, Elem* y, float alpha, float beta
                 if (is_exact.value && !window.is_inside(k * STEP + u)) continue;
                 float values[IN][PAIR];
                 read_row<Elem>(ring + slot * STAGE + u * ROW, values);
-                auto add = [&](auto is_edge) {
+                auto add = [&](auto is_edge, auto is_end) {
                     UNROLL for (int j = DEEP - 1; j >= 0; --j) {
                         if (j * STEP + u >= TAPS) continue;
+                        if (is_end.value && unsigned(k - j) >= unsigned(count)) continue;
                         UNROLL for (int s = 0; s < TAPS; ++s) {
                             const int t = (j * STEP + u) * TAPS + s;
                             float f[PAIR];
@@ -79,7 +81,8 @@ DEVICE void slide(const Elem* x, const Elem* w, Elem* y, float alpha, float beta
                         }
                     }
                 };
-                add(is_exact);
+                if (TAPS > 3 && (k < DEEP - 1 || k >= count)) add(is_exact, Is<true>());
+                else add(is_exact, Is<false>());
             }
             slot = slot == STAGES - 1 ? 0 : slot + 1;
             const int p = p0 + k - (DEEP - 1);
