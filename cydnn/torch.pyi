@@ -9,7 +9,8 @@ Ints = int | Sequence[int]
 def conv(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, dtype: Any = ...) -> Tensor:
     """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+    window…), bias (k,).
     ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
 def matmul(input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
     """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
@@ -18,9 +19,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = ..., *, dtype: A
     """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
 def max_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, dtype: Any = ...) -> Tensor:
     """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches beyond the padding counts too."""
 def avg_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, dtype: Any = ...) -> Tensor:
     """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches there counts too."""
 def softmax(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:
     """exp(x) over its sum along a dim."""
@@ -87,13 +90,15 @@ def dropout(input: Tensor, p: float = ..., training: bool = ..., *, seed: Tensor
 def conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, dtype: Any = ...) -> Tensor:
     """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+    window…), bias (k,), result
     (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
 def adaptive_avg_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-    for a dim that stays."""
+    for a dim that stays; a list shows whether input (c, spatial…) is one image."""
 def adaptive_max_pool(input: Tensor, output_size: Ints, *, dtype: Any = ...) -> Tensor:
-    """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+    """The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+    ``output_size`` shows whether input (c, spatial…) is one image."""
 def interpolate(input: Tensor, size: Ints | None = ..., scale_factor: float | None = ..., mode: str = ..., align_corners: bool | None = ..., recompute_scale_factor: bool | None = ..., *, dtype: Any = ...) -> Tensor:
     """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.
 

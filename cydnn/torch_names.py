@@ -78,6 +78,13 @@ def given(name: str, args, kw) -> dict:
     if row.ours in SOFTMAXES and found.get("dim") is None:
         raise BadParam(f"{name}: dim must be given; got None")
     x = found.get("input")
-    if row.rank and x is not None and x.dim() != row.rank:
-        raise BadParam(f"{name}: input must have rank {row.rank}, a batch in front; got {x.dim()}")
-    return found
+    if row.rank and x is not None and x.dim() not in (row.rank - 1, row.rank):
+        raise BadParam(f"{name}: input must have rank {row.rank}, or {row.rank - 1} for one image; got "
+                       f"{x.dim()}")
+    return found if not row.rank else _shown(found, row.rank - 2)
+
+
+def _shown(found: dict, spatial: int) -> dict:
+    """With a list of windows, which shows how many spatial dims there are."""
+    number = lambda n: n in found and not isinstance(found[n], (tuple, list))
+    return {**found, **{n: (found[n],) * spatial for n in ("kernel_size", "output_size") if number(n)}}

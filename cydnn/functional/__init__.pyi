@@ -20,13 +20,15 @@ class Prepared(Generic[A]):
 class _conv(Protocol):
     """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+    window…), bias (k,).
     ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-        input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+        window…), bias (k,).
         ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
@@ -34,14 +36,16 @@ class _conv(Protocol):
     def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-        input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+        window…), bias (k,).
         ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
     @overload
     def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 conv: _conv
 """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+window…), bias (k,).
 ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
 
 class _matmul(Protocol):
@@ -80,40 +84,48 @@ linear: _linear
 
 class _max_pool(Protocol):
     """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+        A list ``kernel_size`` shows whether input (c, spatial…) is one image.
         ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+        A list ``kernel_size`` shows whether input (c, spatial…) is one image.
         ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 max_pool: _max_pool
 """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+A list ``kernel_size`` shows whether input (c, spatial…) is one image.
 ``ceil_mode``: a last window that reaches beyond the padding counts too."""
 
 class _avg_pool(Protocol):
     """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches there counts too."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+        A list ``kernel_size`` shows whether input (c, spatial…) is one image.
         ``ceil_mode``: a last window that reaches there counts too."""
     @overload
     def __call__(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+        A list ``kernel_size`` shows whether input (c, spatial…) is one image.
         ``ceil_mode``: a last window that reaches there counts too."""
     @overload
     def prepare(self, input: A, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., count_include_pad: bool = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 avg_pool: _avg_pool
 """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+A list ``kernel_size`` shows whether input (c, spatial…) is one image.
 ``ceil_mode``: a last window that reaches there counts too."""
 
 class _softmax(Protocol):
@@ -542,13 +554,15 @@ element is dropped; ``seed``, which must be given then, and ``offset`` say which
 class _conv_transpose(Protocol):
     """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+    window…), bias (k,), result
     (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-        input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+        window…), bias (k,), result
         (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
     @overload
     def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
@@ -556,49 +570,55 @@ class _conv_transpose(Protocol):
     def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-        input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+        window…), bias (k,), result
         (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
     @overload
     def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 conv_transpose: _conv_transpose
 """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+window…), bias (k,), result
 (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …)."""
 
 class _adaptive_avg_pool(Protocol):
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-    for a dim that stays."""
+    for a dim that stays; a list shows whether input (c, spatial…) is one image."""
     @overload
     def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-        for a dim that stays."""
+        for a dim that stays; a list shows whether input (c, spatial…) is one image."""
     @overload
     def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-        for a dim that stays."""
+        for a dim that stays; a list shows whether input (c, spatial…) is one image."""
     @overload
     def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 adaptive_avg_pool: _adaptive_avg_pool
 """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-for a dim that stays."""
+for a dim that stays; a list shows whether input (c, spatial…) is one image."""
 
 class _adaptive_max_pool(Protocol):
-    """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+    """The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+    ``output_size`` shows whether input (c, spatial…) is one image."""
     @overload
     def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+        """The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+        ``output_size`` shows whether input (c, spatial…) is one image."""
     @overload
     def __call__(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+        """The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+        ``output_size`` shows whether input (c, spatial…) is one image."""
     @overload
     def prepare(self, input: A, output_size: Ints, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 adaptive_max_pool: _adaptive_max_pool
-"""The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
+"""The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+``output_size`` shows whether input (c, spatial…) is one image."""
 
 class _interpolate(Protocol):
     """Images of another size: input (n, c, spatial…) of 1 to 3 spatial dims.

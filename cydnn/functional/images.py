@@ -8,7 +8,7 @@ from ..given import flag, shown, whole, wholes
 from ..ops import ConvDgrad, PoolingFwd, ResampleFwd
 from ..status import BadParam
 from .function import Array, Ints, function
-from .network import _sizes, _vector
+from .network import _sizes, _vector, batched, listed, unbatched
 
 
 def _each(name: str, value, rank: int) -> tuple:
@@ -22,9 +22,11 @@ def conv_transpose(t, input: Array, weight: Array, bias: Array | None = None, st
                    padding: Ints = 0, output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1):
     """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (c, k / groups, window…), bias (k,), result
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (c, k / groups,
+    window…), bias (k,), result
     (n, k, (i - 1) * stride - 2 * padding + dilation * (r - 1) + output_padding + 1, …).
     """
+    input, is_one = batched(t, input, weight.rank - 2)
     rank = max(input.rank - 2, 1)
     lists = dict(stride=stride, padding=padding, output_padding=output_padding, dilation=dilation)
     step, pad, more, wide = (_each(f"conv_transpose: {name}", v, rank) for name, v in lists.items())
@@ -47,7 +49,7 @@ def conv_transpose(t, input: Array, weight: Array, bias: Array | None = None, st
     dims = (input.dims[0], weight.dims[1] * count, *sizes)
     y = t.add(op, "dx", dy=input, w=weight, given=dict(dx=input.desc.like(dims)))
     bias = t.channels(_vector("conv_transpose", "bias", bias, dims[1]), y.rank)
-    return y if bias is None else t.point("add", y, bias)
+    return unbatched(y if bias is None else t.point("add", y, bias), is_one)
 
 
 # ---- Interpolation and adaptive pools ----
@@ -117,14 +119,17 @@ def _adaptive(t, where, input, output_size, mode):
 @function
 def adaptive_avg_pool(t, input: Array, output_size: Ints):
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
-    for a dim that stays."""
-    return _adaptive(t, "adaptive_avg_pool", input, output_size, "avg")
+    for a dim that stays; a list shows whether input (c, spatial…) is one image."""
+    input, is_one = batched(t, input, listed(output_size))
+    return unbatched(_adaptive(t, "adaptive_avg_pool", input, output_size, "avg"), is_one)
 
 
 @function
 def adaptive_max_pool(t, input: Array, output_size: Ints):
-    """The largest value of as many windows as the result has cells, all of one size; a NaN wins."""
-    return _adaptive(t, "adaptive_max_pool", input, output_size, "max")
+    """The largest value of as many windows as the result has cells, all of one size; a NaN wins. A list
+    ``output_size`` shows whether input (c, spatial…) is one image."""
+    input, is_one = batched(t, input, listed(output_size))
+    return unbatched(_adaptive(t, "adaptive_max_pool", input, output_size, "max"), is_one)
 
 
 @function

@@ -32,6 +32,23 @@ def _sizes(name: str, value, rank: int):
     return found
 
 
+def batched(t, input, spatial) -> tuple:
+    """(images with a batch dim, is it added?): one image has none, which the number of spatial dims shows:
+    that of the weight, or of a list of windows (None for a number, that of every dim)."""
+    is_one = input.rank == (2 if spatial is None else spatial + 1)
+    return (t.in_front(input, input.rank + 1) if is_one else input), is_one
+
+
+def unbatched(value, is_one: bool):
+    """A result without the batch dim that was added."""
+    return value.shaped(value.dims[1:]) if is_one else value
+
+
+def listed(value) -> int | None:
+    """How many numbers there are in a list; None for a number."""
+    return len(value) if isinstance(value, (tuple, list)) else None
+
+
 def _padding(padding, window, stride, dilation) -> tuple:
     """(zeros in front, zeros behind) of each spatial dim; "same" has the odd one behind."""
     rank = len(window)
@@ -53,9 +70,11 @@ def conv(t, input: Array, weight: Array, bias: Array | None = None, stride: Ints
          padding: Ints | str = 0, dilation: Ints = 1, groups: int = 1):
     """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
-    input (n, c, spatial…) of 1 to 3 spatial dims, weight (k, c / groups, window…), bias (k,).
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+    window…), bias (k,).
     ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size.
     """
+    input, is_one = batched(t, input, weight.rank - 2)
     rank = max(input.rank - 2, 1)
     stride, dilation = _sizes("conv: stride", stride, rank), _sizes("conv: dilation", dilation, rank)
     before, behind = _padding(padding, weight.dims[2:], stride, dilation)
@@ -64,8 +83,8 @@ def conv(t, input: Array, weight: Array, bias: Array | None = None, stride: Ints
                        f"groups; got groups {shown(groups)} with weight {weight.dims}")
     op = ConvFprop(pre_pad=before, post_pad=behind, stride=stride, dilation=dilation, compute=t.compute)
     y = t.add(op, "y", x=input, w=weight)
-    return y if bias is None else t.point("add", y, t.channels(_vector("conv", "bias", bias, y.dims[1]),
-                                                               y.rank))
+    bias = t.channels(_vector("conv", "bias", bias, y.dims[1]), y.rank)
+    return unbatched(y if bias is None else t.point("add", y, bias), is_one)
 
 
 def _vector(where: str, name: str, value, size: int):
@@ -100,6 +119,7 @@ def linear(t, input: Array, weight: Array, bias: Array | None = None):
 
 
 def _pool(t, where, input, mode, kernel_size, stride, padding, ceil_mode):
+    input, is_one = batched(t, input, listed(kernel_size))
     rank = max(input.rank - 2, 1)
     window = _sizes(f"{where}: kernel_size", kernel_size, rank)
     step = window if stride is None else _sizes(f"{where}: stride", stride, rank)
@@ -114,7 +134,7 @@ def _pool(t, where, input, mode, kernel_size, stride, padding, ceil_mode):
         op = ResampleFwd(mode="max" if mode == "max" else "avg_exclude_padding", window=window, stride=step,
                          pre_pad=pad, post_pad=behind, padding="neg_inf" if mode == "max" else "zero",
                          nan="propagate", compute=t.compute)
-    return t.add(op, "y", x=input)
+    return unbatched(t.add(op, "y", x=input), is_one)
 
 
 def _more(op, dims) -> tuple:
@@ -132,6 +152,7 @@ def _more(op, dims) -> tuple:
 def max_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
              ceil_mode: bool = False):
     """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches beyond the padding counts too."""
     return _pool(t, "max_pool", input, "max", kernel_size, stride, padding, ceil_mode)
 
@@ -140,6 +161,7 @@ def max_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, pad
 def avg_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0,
              ceil_mode: bool = False, count_include_pad: bool = True):
     """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
+    A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches there counts too."""
     is_counted = flag("avg_pool: count_include_pad", count_include_pad)
     mode = "avg_include_padding" if is_counted else "avg_exclude_padding"

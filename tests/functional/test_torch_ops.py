@@ -177,6 +177,21 @@ def test_autocast_is_kept():
     assert all(line.endswith(" 0 by torch") for line in C.report().splitlines()), C.report()
 
 
+def test_one_image_has_no_batch_dim():
+    """A call of torch by the name of its dims, whatever else is a number."""
+    layers = torch.nn.Sequential(torch.nn.MaxPool2d(2), torch.nn.AdaptiveAvgPool2d(1))
+    w = torch.randn(3, 4, 3, 3)
+    x = X[0].clone().requires_grad_()
+    want = layers(T.conv2d(x, w)), T.max_pool2d(x, 2), T.avg_pool1d(x[0], 2)
+    C.report(reset=True)
+    with C.replaced():
+        found = layers(T.conv2d(x, w)), T.max_pool2d(x, 2), T.avg_pool1d(x[0], 2)
+    assert all(line.endswith(" 0 by torch") for line in C.report().splitlines()), C.report()
+    for y, right in zip(found, want):
+        assert torch.allclose(y, right, atol=1e-5)
+        assert torch.allclose(*(torch.autograd.grad(v.sum(), x)[0] for v in (y, right)), atol=1e-5)
+
+
 def test_refusals():
     with C.replaced():
         assert torch.equal(T.max_pool2d(X, 2, dilation=2), T.max_pool2d(X, 2, dilation=2))
