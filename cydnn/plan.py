@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from . import device as devices
+from . import ranges
 from ._core import Tape, populate, scratch_of, update
 from .device.facts import KNOWN, DeviceFacts
 from .graph import Graph
@@ -15,7 +16,6 @@ from .locks import Bounded
 from .log import CHOICES, REASONS, log, trace
 from .given import flag, instance, shown
 from .status import BadParam, NotSupported
-
 
 
 class ExecutionPlan:
@@ -29,7 +29,7 @@ class ExecutionPlan:
         self.layout, self.device = layout, device
         self.graph, self.slots, self.scalars = layout.graph, layout.slots, layout.scalars
         self.workspace_bytes, self.steps = layout.workspace_bytes, layout.steps
-        self.executable = device.compile(layout)
+        self.executable = ranges.named(device.compile(layout), layout.text)
         self._execute = self.executable.execute
 
     def __reduce__(self):

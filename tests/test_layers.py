@@ -22,6 +22,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     # bytes and launches, never operations
     CORE,
     "log",
+    "ranges",
     "ops",
     "graph",
     "fusion",
