@@ -60,4 +60,5 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*__all__, *_MODULES.split(), *[n for n in globals() if n.startswith("__")]})
+    loaded = {"torch"} & globals().keys()        # by who has torch
+    return sorted({*__all__, *_MODULES.split(), *loaded, *[n for n in globals() if n.startswith("__")]})

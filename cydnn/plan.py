@@ -17,6 +17,7 @@ from .log import CHOICES, REASONS, log, trace
 from .given import flag, instance, shown
 from .status import BadParam, NotSupported
 
+__all__ = ["ANYTHING", "Choice", "ExecutionPlan", "Layout", "Wish", "build", "explain", "forget", "made"]
 
 class ExecutionPlan:
     """A layout made ready for one device. Spec: graph API, Execution Plan Descriptor.
@@ -167,3 +168,7 @@ def forget():
     """Forget all plans that were built, and all choices."""
     _built.clear()
     memory.forget()
+
+
+def __dir__():
+    return sorted(__all__)

@@ -126,6 +126,10 @@ def __getattr__(name):
     raise missing(f"module {__name__!r}", name, __all__)
 
 
+def __dir__():
+    return sorted(__all__)
+
+
 # ---- In place of torch.nn.functional ----
 
 MEMORIES = {name: known(FUNCTIONS[row.ours]) for name, row in NAMES.items()}
@@ -247,4 +251,4 @@ def report(reset: bool = False) -> str:
     return "\n".join(lines) or "nothing was called"
 
 
-__all__ = [*FUNCTIONS, "replaced", "report"]
+__all__ = [*FUNCTIONS, "NAMES", "replaced", "report"]

@@ -4,6 +4,8 @@ from typing import Any, ContextManager, Sequence
 
 from torch import Tensor
 
+from .torch_names import NAMES as NAMES
+
 Ints = int | Sequence[int]
 
 def conv(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, dtype: Any = ...) -> Tensor:

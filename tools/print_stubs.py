@@ -74,7 +74,7 @@ _of_torch = {annotation: kind.replace("A", "Tensor") for annotation, kind in ANN
 def operators() -> str:
     """cydnn.torch: the functions on tensors."""
     lines = [HEAD, "from typing import Any, ContextManager, Sequence\n", "from torch import Tensor\n",
-             "Ints = int | Sequence[int]\n"]
+             "from .torch_names import NAMES as NAMES\n", "Ints = int | Sequence[int]\n"]
     for name, one in functional.FUNCTIONS.items():
         types = lambda p: _of_torch.get(p.annotation, p.annotation if p.name != "dtype" else "Any")
         given = ", ".join(parameters(one.signature, types, ("out", "device", "explain")))

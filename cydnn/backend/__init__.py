@@ -27,4 +27,4 @@ def __getattr__(name: str):
 
 
 def __dir__():
-    return sorted([*globals(), *constants()])
+    return sorted(__getattr__("__all__"))

@@ -14,6 +14,7 @@ from ..locks import importing, rlock
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
+__all__ = ["DeviceFacts", "KNOWN", "default", "get", "is_device", "names"]
 log = logging.getLogger("cydnn.device")
 LEAST_SM = 75
 _devices: dict = {}
@@ -116,3 +117,7 @@ def names() -> list[str]:
         return [f"cuda:{i}" for i in range(_core.device_count())] + ["numpy"]
     except CydnnError:
         return ["numpy"]
+
+
+def __dir__():
+    return sorted(__all__)

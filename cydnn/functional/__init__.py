@@ -11,3 +11,7 @@ __all__ = [*FUNCTIONS, "FUNCTIONS", "Function", "Prepared", "forget"]
 
 def __getattr__(name):
     raise missing(f"module {__name__!r}", name, FUNCTIONS)
+
+
+def __dir__():
+    return sorted(__all__)

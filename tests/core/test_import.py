@@ -1,5 +1,6 @@
 """What importing costs and touches, and what a machine without a driver is told.
 Each in a process of its own."""
+import importlib
 import os
 import subprocess
 import sys
@@ -105,3 +106,14 @@ def test_the_package_lists_what_it_offers():
     assert {"cudnn", "device", "plan", "ops", "conv", "pygraph", "BadParam"} <= set(names)
     assert not {"locks", "status_", "import_module", "arena", "given"} & set(names)
     assert all(hasattr(cydnn, name) for name in names)
+
+
+@pytest.mark.parametrize("name", ["functional", "backend", "cudnn", "frontend", "device", "plan", "torch"])
+def test_a_room_lists_what_it_offers(name):
+    """Its public names, each with a value, and no helper."""
+    if name == "torch":
+        pytest.importorskip("torch")
+    room = importlib.import_module(f"cydnn.{name}")
+    assert [n for n in dir(room) if not n.startswith("__")] == sorted(room.__all__)
+    assert all(hasattr(room, n) for n in room.__all__) and (name in dir(cydnn))
+    assert not {"missing", "annotations", "Bounded", "shown", "logging"} & set(dir(room))
