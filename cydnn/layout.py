@@ -61,6 +61,9 @@ class Layout:
             instance(f"plan: {name}", value, kind)
         return cls(best(graph, facts, wish))
 
+    def __reduce__(self):
+        return Layout, (self.choice,)
+
     @property
     def uids(self) -> tuple:
         """uids of the slots."""

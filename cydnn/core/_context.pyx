@@ -69,6 +69,9 @@ cdef class Context:
     def __repr__(self):
         return f"<cydnn context of cuda:{self.ordinal}{', lost' if self.is_lost else ''}>"
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a context belongs to its process; got {self!r}")
+
     cdef int make_current(self, int status, void *current, bint *pushed) except -1 nogil:
         """What ``enter`` does where this context is not the current one.
         ``status``: of the query for that."""
@@ -359,6 +362,9 @@ cdef class Function:
 
     def __repr__(self):
         return f"<kernel {self.name} on cuda:{self.context.ordinal}>"
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: a loaded kernel belongs to its process; got {self!r}")
 
     def allow_smem(self, int bytes) -> None:
         """Raise the limit of dynamic shared memory to ``bytes`` when it is lower.

@@ -29,6 +29,9 @@ cdef class Executor:
     def __repr__(self):
         return f"<Executor of {self.plan!r}>"
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: an executor belongs to its process; got {self!r}")
+
 
 cdef Executor bound(object plan, int abi_version):
     """An executor for a program that was built against a version of the declarations."""

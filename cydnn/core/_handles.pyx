@@ -47,6 +47,9 @@ cdef class Stream:
     def __repr__(self):
         return f"<stream {<uintptr_t>self.handle:#x} on cuda:{self.context.ordinal}>"
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a stream belongs to its process; got {self!r}")
+
     def synchronize(self) -> None:
         self.context.synchronize(self)
 
@@ -76,6 +79,9 @@ cdef class Event:
         if self.handle != NULL and not self.context.is_lost and cu.CtxPushCurrent(self.context.handle) == 0:
             cu.EventDestroy(self.handle)
             cu.CtxPopCurrent(&self.handle)
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: an event belongs to its process; got {self!r}")
 
     def record(self, stream=None) -> None:
         cdef void *handle
@@ -160,6 +166,9 @@ cdef class Buffer:
 
     def __repr__(self):
         return f"<buffer of {self.bytes} bytes at {self.ptr:#x} on cuda:{self.context.ordinal}>"
+
+    def __reduce__(self):
+        raise TypeError(f"copy: a buffer has one owner; got {self!r}: allocate another and copy the bytes")
 
     @property
     def __cuda_array_interface__(self):

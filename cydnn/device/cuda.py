@@ -33,6 +33,10 @@ class CudaDevice:
     def __repr__(self):
         return f"CudaDevice({self.name}: {self.facts.name}, sm_{self.facts.sm})"
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a device belongs to its process; got {self!r}: name it where it is needed, "
+                        f"cydnn.device.get({self.name!r})")
+
     # ---- Memory and time ----
 
     def alloc(self, size_bytes: int) -> _core.Buffer:

@@ -173,6 +173,10 @@ class NumpyDevice:
     def __repr__(self):
         return "NumpyDevice()"
 
+    def __reduce__(self):
+        from . import get                        # the room's own, which knows this one
+        return get, (self.name,)
+
     def alloc(self, size_bytes: int) -> HostBuffer:
         return HostBuffer(size_bytes)
 

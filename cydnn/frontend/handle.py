@@ -22,6 +22,16 @@ class HandleNumber(int):
     """The number of a handle. ``with create_handle() as handle:`` destroys it behind the block."""
     __slots__ = ()
 
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: a handle belongs to its process; got {self!r}: create_handle() gives one "
+                        "there")
+
     def __enter__(self):
         return self
 

@@ -71,6 +71,9 @@ class kernel_cache:
         self._texts = OrderedDict(found)
         self._came = len({name.partition(" ")[0] for name in found})
 
+    def __reduce__(self):
+        return _read_cache, (self.serialize(), self.is_finalized)
+
     def choices(self, graph: Graph, facts, wish: Wish, make) -> list[Choice]:
         """The choices of a graph, from here or from ``make()``."""
         key = graph.key, facts, wish, memory.tables_of(wish)
@@ -106,6 +109,14 @@ class kernel_cache:
                 self._plans[key] = make()
             _bounded(self._plans, MOST)
         return self._plans[key]
+
+
+def _read_cache(text: str, is_finalized: bool) -> kernel_cache:
+    """What a cache is pickled as: its choices."""
+    cache = kernel_cache()
+    cache.deserialize(text)
+    cache.is_finalized = is_finalized
+    return cache
 
 
 def _name(graph: Graph, facts, wish: Wish) -> str:

@@ -1,8 +1,6 @@
 """``pygraph``: build a graph of operations once, execute it many times."""
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 
 from ..dtypes import f32
@@ -77,6 +75,10 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
 
     def __getattr__(self, name):                 # only what is not found comes here
         raise missing(f"{type(self).__name__!r} object", name, dir(type(self)))
+
+    def __reduce__(self):
+        raise TypeError(f"pickle: a graph belongs to its process; got the pygraph {self.name!r}: keep "
+                        "g.serialize(), which deserialize of another reads")
 
     @property
     def own_handle(self):
@@ -193,7 +195,8 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         """This graph, where it is built for such a device; else the same graph, built for it."""
         if self.device_property is not None or self.own_handle.device.facts == handle.device.facts:
             return self
-        other = copy(self)
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self))
         other._handle = handle
         other._no_plans()
         other.create_execution_plans(modes)

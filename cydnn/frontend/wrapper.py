@@ -115,6 +115,10 @@ class Graph(_Methods):
     def __repr__(self):
         return repr(self._graph)
 
+    def __reduce__(self):
+        raise TypeError("pickle: a graph belongs to its process; got a Graph: keep serialize() of it, which "
+                        "deserialize of a pygraph reads")
+
     # ---- Inside the block ----
 
     def __getattr__(self, name):

@@ -59,6 +59,11 @@ class Prepared(Runner):
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
 
+    def __reduce__(self):
+        name = self.function.name
+        raise TypeError(f"pickle: a prepared call belongs to its process; got {self!r}: pickle "
+                        f"cydnn.functional.{name}, and prepare it there")
+
     def explain(self) -> str:
         """What runs: engines, estimates, launches, and who refused why."""
         return self.plan.explain()

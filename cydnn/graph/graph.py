@@ -67,6 +67,9 @@ class Node:
         """What errors call it."""
         return brief(self.name)
 
+    def __reduce__(self):
+        return Node, (self.op, dict(self.operands), dict(self.scalars), self.name)
+
     @once
     def writes(self) -> tuple:
         return tuple([self.operands[o] for o in self.op.writes if o in self.operands])
@@ -364,6 +367,9 @@ class Graph:
     def names(self) -> tuple:
         """What is for people, and takes no part in ``key``."""
         return self.name, [n.name for n in self.nodes], [t.name for t in self.tensors.values()]
+
+    def __reduce__(self):
+        return Graph, (list(self.nodes), list(self.tensors.values()), self.name)
 
     def __str__(self):
         return " -> ".join(n.name for n in self.nodes)

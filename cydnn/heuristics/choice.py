@@ -93,6 +93,10 @@ class Choice:
     def __hash__(self):
         return hash(self.text)
 
+    def __reduce__(self):
+        from .read import parse                  # it makes choices
+        return parse, (self.text, self.asked, self.facts)
+
     @property
     def us(self) -> float:
         return sum(part.us for part in self.parts)

@@ -1,11 +1,14 @@
 """Contexts, streams, events, buffers, modules: what they own, what they give back, how their errors read."""
+import copy
 import gc
 import os
+import pickle
 
 import numpy as np
 import pytest
 
 from cydnn import _core
+from cydnn.device.cuda import CudaDevice
 from cydnn.status import AllocFailed, BadParam, ExecutionFailed, NotInitialized, NotSupported
 
 from conftest import PTX
@@ -24,6 +27,16 @@ def test_context_tells_what_device_it_is_on(context):
 def test_ordinal_out_of_range_is_refused(fake):
     with pytest.raises(BadParam, match=r"device: ordinal must be in 0..1; got 7"):
         _core.Context(7)
+
+
+def test_what_is_of_the_driver_stays_in_its_process(context, kernel):
+    things = {"pickle: a context": context, "pickle: a stream": _core.Stream(context),
+              "pickle: an event": _core.Event(context), "copy: a buffer has one": _core.Buffer(context, 8),
+              "pickle: a loaded kernel": kernel(), "pickle: a device": CudaDevice(0)}
+    for words, thing in things.items():
+        for way in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=f"^{words} .*; got "):
+                way(thing)
 
 
 def test_every_handle_is_given_back(fake, tmp_path):

@@ -1,7 +1,6 @@
 """Every shipped image on one card: those for older targets as on an older GPU."""
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 from cydnn import kernels
@@ -15,8 +14,9 @@ def as_if(gpu, sm: int):
     """The GPU with the facts of an older one, so that plans take the images which that would load."""
     if sm >= gpu.facts.sm:
         return gpu
-    older = copy.copy(gpu)
-    older.name, older.facts = f"{gpu.name} as sm_{sm}", replace(gpu.facts, sm=sm, smem_bytes=OLDER[sm])
+    older = object.__new__(type(gpu))
+    older.__dict__.update(vars(gpu), name=f"{gpu.name} as sm_{sm}",
+                          facts=replace(gpu.facts, sm=sm, smem_bytes=OLDER[sm]))
     return older
 
 
