@@ -1,6 +1,8 @@
 # Printed by tools/print_stubs.py.
 
-from . import backend as backend, bench as bench, cudnn as cudnn, device as device, dtypes as dtypes, engines as engines, frontend as frontend, functional as functional, heuristics as heuristics, kernels as kernels, ops as ops, plan as plan, status as status
+from typing import Any
+from . import backend as backend, bench as bench, cudnn as cudnn, dtypes as dtypes, engines as engines, frontend as frontend, functional as functional, heuristics as heuristics, kernels as kernels, ops as ops, plan as plan, status as status
+from .device import Chosen as _Chosen
 from .dtypes import dtype as dtype
 from .frontend import attention_implementation as attention_implementation
 from .frontend import backend_version as backend_version
@@ -80,3 +82,29 @@ from .status import NotSupported as NotSupported
 from .status import last_error_string as getLastErrorString
 
 __version__: str
+
+class _device:
+    """``with cydnn.device("numpy"):`` inside, in this thread (or task of asyncio), the device is the default:
+    of plans and handles that name none, and of functions on arrays of the host. Arrays of a GPU stay there.
+    Gives the device. Blocks nest; the object may be entered again, and decorates functions. None: the usual
+    default."""
+    def __call__(self, device: Any) -> _Chosen:
+        """``with cydnn.device("numpy"):`` inside, in this thread (or task of asyncio), the device is the default:
+        of plans and handles that name none, and of functions on arrays of the host. Arrays of a GPU stay there.
+        Gives the device. Blocks nest; the object may be entered again, and decorates functions. None: the usual
+        default."""
+    def default(self) -> Any:
+        """The device that this thread chose; else the first CUDA device when one is usable, else the NumPy
+        device. Says once, in the log, which of these it is and why."""
+    def get(self, device: Any = ...) -> Any:
+        """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), the default for None; a
+        device gives itself. One object a device.
+
+        ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA
+        name where there is no driver."""
+    def is_device(self, x: Any) -> bool:
+        """What plans are made for and compiled by; no object that has whatever it is asked for."""
+    def names(self) -> list[str]:
+        """The devices of this machine."""
+    def __getattr__(self, name: str) -> Any: ...
+device: _device

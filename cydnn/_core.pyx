@@ -35,7 +35,7 @@ NAMES = {
     _nodes: "populate update",
     _descriptor: "Descriptor descriptor",
     _table: "PlanTable",
-    _caller: "Caller IN_C Known Runner",
+    _caller: "CHOSEN Caller IN_C Known Runner",
     _call: "HandleBase attempt compute nullable",
 }
 globals().update((name, getattr(module, name))

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import torch
 
+from ._core import CHOSEN
 from .dtypes import boolean, dtype as to_dtype, u8
 from .functional import Function
 from .functional.arrays import HOST, Said, foreign_name, kind_of
@@ -133,7 +134,7 @@ def backward_call(function: Function, every, options, wanted):
                      for n, x in zip(function.arrays, every)])
     with torch.no_grad():
         key = (function.name, tuple([kind.row(x) if torch.is_tensor(x) else None for x in every]), numbers,
-               options, tuple(wanted))
+               options, tuple(wanted), CHOSEN.get())
         call = _backwards.get(key)
         if call is None:
             names = [f"{function.name}: {n}" for n in (*function.arrays, "result",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad
 
-from ._core import Known
+from ._core import CHOSEN, Known
+from .device import Chosen
 from .functional import Function
 from .functional.arrays import kind_of
 from .functional.function import MOST
@@ -66,7 +67,7 @@ class RecordedCall:
     """A call made ready together with its gradients, for tensors of one layout."""
 
     def __init__(self, function: Function, arrays, options):
-        self.function, self.options = function, options
+        self.function, self.options, self.chosen = function, options, CHOSEN.get()
         self.records = torch.is_grad_enabled() and any(torch.is_tensor(x) and x.requires_grad for x in arrays)
         self.saves = function.saves if self.records else 0
         with torch.no_grad():
@@ -99,7 +100,8 @@ class RecordedCall:
         found = self.backwards.get(key)
         if found is None:
             wanted = [i for i, is_needed in enumerate(needed[1:]) if is_needed]
-            found = wanted, backward_call(self.function, every, self.options, wanted)
+            with Chosen(self.chosen):            # of the forward pass, whatever thread this is
+                found = wanted, backward_call(self.function, every, self.options, wanted)
             if len(self.backwards) >= MOST:
                 self.backwards.clear()
             self.backwards[key] = found

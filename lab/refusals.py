@@ -246,8 +246,8 @@ class Watch:
             args = getattr(arg[1], "args", ())
             self.note(frame, ("raise", "require"), args[0] if args else "")
             if args and not isinstance(arg[1], CydnnError):
-                *_, (last, line) = traceback.walk_tb(arg[2])
-                self.hear(str(args[0]), last.f_code.co_filename, line)
+                for last, line in list(traceback.walk_tb(arg[2]))[-1:]:      # none of a generator's end
+                    self.hear(str(args[0]), last.f_code.co_filename, line)
         return self.event
 
     def note(self, frame, kinds, text):

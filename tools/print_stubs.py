@@ -126,13 +126,27 @@ def graph() -> str:
 
 def package() -> str:
     """The names of cydnn, each from where it is."""
-    lines = [HEAD, f"from . import {', '.join(f'{n} as {n}' for n in cydnn._MODULES.split())}"]
+    modules = [n for n in cydnn._MODULES.split() if n != "device"]
+    lines = [HEAD, "from typing import Any", f"from . import {', '.join(f'{n} as {n}' for n in modules)}",
+             "from .device import Chosen as _Chosen"]
     for name, room in sorted(cydnn._HOME.items(), key=lambda pair: pair[::-1]):
         lines.append(f"from .{room} import {name} as {name}")
     errors = [n for n in cydnn.__all__ if n not in cydnn._HOME and n != "getLastErrorString"]
     lines += [f"from .status import {name} as {name}" for name in errors]
     return "\n".join([*lines, "from .status import last_error_string as getLastErrorString\n",
-                      "__version__: str\n"])
+                      "__version__: str\n", *callable_module(), ""])
+
+
+def callable_module() -> list[str]:
+    """cydnn.device, a module that is called too."""
+    lines = ["class _device:", doc(cydnn.device.Chosen, 4).rstrip(),
+             "    def __call__(self, device: Any) -> _Chosen:", doc(cydnn.device.Chosen, 8).rstrip()]
+    for name in ("default", "get", "is_device", "names"):
+        one = getattr(cydnn.device, name)
+        result = dict(is_device="bool", names="list[str]").get(name, "Any")
+        given = ", ".join(["self", *parameters(inspect.signature(one))])
+        lines += [f"    def {name}({given}) -> {result}:", doc(one, 8).rstrip()]
+    return [*lines, "    def __getattr__(self, name: str) -> Any: ...", "device: _device"]
 
 
 STUBS = {"__init__.pyi": package, "cudnn.pyi": v5, "functional/__init__.pyi": functions,

@@ -1,6 +1,8 @@
 """The lookup of a call, and the call."""
+from contextvars import ContextVar
 from typing import Any, Callable
 
+CHOSEN: ContextVar[Any]
 IN_C: dict[type, bool]
 
 class Runner:

@@ -1,11 +1,12 @@
 """The lookup of a call: from arguments as a user writes them to what was prepared for arrays that lie so, and
 the call of that. One that is known costs no Python but its hash, and what makes its result."""
+from contextvars import ContextVar
 from inspect import Parameter
 
 from cpython.dict cimport PyDict_GetItem, PyDict_Next
 from cpython.list cimport PyList_CheckExact
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t, uintptr_t
 
@@ -19,7 +20,12 @@ cdef enum:
     MOST_RANK = 16
     ROOM = 8 + 2 * MOST_RANK                  # numbers that a layout takes
 
+cdef extern from "Python.h":
+    int PyContextVar_Get(object var, PyObject *default, PyObject **value) except -1
+
 cdef object NO_DEFAULT = Parameter.empty
+CHOSEN = ContextVar("cydnn.device", default=None)         # what `with cydnn.device(…)` chose
+cdef object CHOSEN_HERE = CHOSEN                          # the same, without a lookup
 IN_C = {}                                     # types of tensors that C asks, by DLPack's exchange API
 
 
@@ -173,8 +179,20 @@ cdef class Caller:
                 x = <object>values[place]
                 said[0] |= <int64_t>1 << place
                 parts.append(tuple(x) if PyList_CheckExact(x) else x)
+        add_chosen(parts)
         parts.append((<char *>said)[:used * sizeof(int64_t)])
         return tuple(parts)
+
+
+cdef int add_chosen(list parts) except -1:
+    """The device that this thread chose; nothing where it chose none: then the key has another length."""
+    cdef PyObject *chosen = NULL
+    PyContextVar_Get(CHOSEN_HERE, NULL, &chosen)
+    device = <object>chosen
+    Py_DECREF(device)                         # one of our own is left
+    if device is not None:
+        parts.append(device)
+    return 0
 
 
 cdef class Known:
@@ -230,6 +248,7 @@ cdef class Known:
                 parts.append(...)             # a tensor is here
             else:
                 parts.append(tuple(x) if PyList_CheckExact(x) else x)
+        add_chosen(parts)
         parts.append((<char *>said)[:used * sizeof(int64_t)])
         return tuple(parts)
 

@@ -1,5 +1,6 @@
-"""Devices that run plans: ``get("cuda:0")``, ``get("numpy")``, ``default()``. Nothing here touches
-CUDA before a device is asked for.
+"""Devices that run plans: ``get("cuda:0")``, ``get("numpy")``, ``default()``;
+``with cydnn.device("numpy"):`` chooses the default of a thread. Nothing here touches CUDA before a device is
+asked for.
 
 A device has ``name facts context``, ``alloc copy_in copy_out memset synchronize create_stream``
 and ``compile(plan)``, which gives an object with ``execute(pointers, scalars, workspace,
@@ -8,18 +9,24 @@ workspace_bytes, stream)``.
 from __future__ import annotations
 
 import logging
+import sys
+from contextlib import ContextDecorator
+from contextvars import ContextVar
+from types import ModuleType
 
+from .._core import CHOSEN
 from ..given import shown
 from ..locks import importing, rlock
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts
 
-__all__ = ["DeviceFacts", "KNOWN", "default", "get", "is_device", "names"]
+__all__ = ["Chosen", "DeviceFacts", "KNOWN", "default", "get", "is_device", "names"]
 log = logging.getLogger("cydnn.device")
 LEAST_SM = 75
 _devices: dict = {}
 _default: list = []
 _lock = rlock()
+_outer: ContextVar[tuple] = ContextVar("cydnn.device.outer", default=())       # what blocks around had chosen
 
 
 def _cuda(ordinal: int):
@@ -89,8 +96,11 @@ def is_device(x) -> bool:
 
 
 def default():
-    """The first CUDA device when one is usable, else the NumPy device. Says once,
-    in the log, which it is and why."""
+    """The device that this thread chose; else the first CUDA device when one is usable, else the NumPy
+    device. Says once, in the log, which of these it is and why."""
+    chosen = CHOSEN.get()
+    if chosen is not None:
+        return chosen
     with _lock:
         if not _default:
             _default.append(_choose())
@@ -117,6 +127,41 @@ def names() -> list[str]:
         return [f"cuda:{i}" for i in range(_core.device_count())] + ["numpy"]
     except CydnnError:
         return ["numpy"]
+
+
+# ---- Chosen by a thread ----
+
+class Chosen(ContextDecorator):
+    """``with cydnn.device("numpy"):`` inside, in this thread (or task of asyncio), the device is the default:
+    of plans and handles that name none, and of functions on arrays of the host. Arrays of a GPU stay there.
+    Gives the device. Blocks nest; the object may be entered again, and decorates functions. None: the usual
+    default."""
+
+    def __init__(self, device):
+        self.device = None if device is None else get(device)
+
+    def __enter__(self):
+        _outer.set((*_outer.get(), CHOSEN.get()))
+        CHOSEN.set(self.device)
+        return self.device
+
+    def __exit__(self, *error):
+        *outer, before = _outer.get()
+        _outer.set(tuple(outer))
+        CHOSEN.set(before)
+
+    def __repr__(self):
+        return f"cydnn.device({getattr(self.device, 'name', None)!r})"
+
+
+class _Room(ModuleType):
+    """This module, which is called too."""
+
+    def __call__(self, device) -> Chosen:
+        return Chosen(device)
+
+
+sys.modules[__name__].__class__ = _Room
 
 
 def __dir__():

@@ -44,10 +44,12 @@ _serial = numbers()
 
 
 def current() -> str | None:
-    """The CUDA device that torch is at in this thread, when it uses one; None (the default device)
-    otherwise."""
+    """The CUDA device that torch is at in this thread, when it uses one and none was chosen here; None (the
+    default device) otherwise."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_initialized() or not devices.default().name.startswith("cuda"):
+    if devices.CHOSEN.get() is not None or cuda is None or not cuda.is_initialized():
+        return None
+    if not devices.default().name.startswith("cuda"):
         return None
     return f"cuda:{cuda.current_device()}"
 

@@ -171,7 +171,7 @@ class Function(Caller):
         """The call for these arrays; ``is_saving``: it also gives what the gradients read."""
         try:
             rows = [x if x is None else (KINDS.get(type(x)) or kind_of(x)).row(x) for x in arrays]
-            key = (*rows, options, device, is_saving)
+            key = (*rows, options, device, is_saving, devices.CHOSEN.get())
             found = self._plans.get(key)
         except Exception:                        # lists as options; what is refused below, by its name
             options = tuple([tuple(v) if isinstance(v, list) else v for v in options])
@@ -229,14 +229,15 @@ class Function(Caller):
             raise BadParam(f"{self.name}: {name} must be {what}; got {shown(x)}")
 
     def _place(self, said, device):
-        """The device that computes: that of the memory, or the one named, where memory is the host's."""
+        """The device that computes: that of the memory, or, where memory is the host's, the one named, else
+        the one that the thread chose."""
         places = {s.place: name for name, s in zip(self.arrays, said) if s is not None}
         if len(places) != 1:
             what = " and ".join(f"{name} on {place}" for place, name in places.items())
             raise BadParam(f"{self.name}: arrays must be on one device; got {what}")
         place = next(iter(places))
-        found = devices.get("numpy" if place == HOST and device is None else place if device is None
-                            else device)
+        usual = place if place != HOST else devices.CHOSEN.get() or "numpy"
+        found = devices.get(usual if device is None else device)
         if (found.context is None) != (place == HOST) or place != HOST and found.name != place:
             raise BadParam(f"{self.name}: device must be that of the arrays, which are on {place}; got "
                            f"{found.name}: move them there first")

@@ -1,6 +1,7 @@
 """The stubs say what the extensions have; the table of driver functions has the order of its struct."""
 import ast
 import re
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cydnn.core import (_address, _call, _caller, _context, _descriptor, _driver
                         _nodes, _numbers, _operands, _peers, _step, _table, _tape)
 from cydnn.kernels import _seal
 
+VALUES = tuple, dict, frozenset, str, ContextVar
 PACKAGE = Path(__file__).parents[2] / "cydnn"
 OWN = {module.__name__.partition(".")[2].replace(".", "/"): module
        for module in (_core, _address, _call, _caller, _context, _descriptor, _driver, _embed, _handles,
@@ -51,7 +53,7 @@ def test_stub_has_the_names_of_the_module(name):
     made_in = {n: str(getattr(getattr(module, n), "__module__", "")) for n in dir(module)}
     ours = {n for n in dir(module)
             if not n.startswith("_") and (re.match(r"cydnn\.(core\.)?_", made_in[n])
-                                          or isinstance(getattr(module, n), (tuple, dict, frozenset, str))
+                                          or isinstance(getattr(module, n), VALUES)
                                           or "built-in" in repr(getattr(module, n)) and n in functions)}
     assert ours == functions.keys() | classes.keys()
     for function, names in functions.items():
