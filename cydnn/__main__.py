@@ -224,7 +224,8 @@ def _bench_options(sub):
 
 def _explain_options(sub):
     sub.add_argument("problem", nargs="+", help="a problem, or @file")
-    sub.add_argument("--device", help="a device, or a card: t4 a100 rtx4090 h100 h200 b200")
+    sub.add_argument("--device", help="a device, or a card: t4 a100 rtx4090 h100 h200 b200, or "
+                                          "of a target: sm_90")
     sub.add_argument("--mode", choices=["a", "b", "fallback"], default="a")
     sub.add_argument("--mermaid", action="store_true", help="a diagram, in the language that GitHub draws")
     sub.add_argument("--html", metavar="FILE", help="a page: parts, estimates, refusals, the diagram's text")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from . import device as devices
 from . import ranges
 from ._core import Tape, populate, scratch_of, update
-from .device.facts import KNOWN, DeviceFacts
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
@@ -142,12 +141,9 @@ def made(choice: Choice, device=None) -> ExecutionPlan:
 
 
 def explain(graph: Graph, device=None, wish: Wish = ANYTHING, as_data: bool = False):
-    """The plan that ``build`` would make, in words, or as dicts. ``device``: also one that is not there, by
-    its facts or their name in ``device.facts.KNOWN``: "h200"."""
-    if isinstance(device, str):
-        device = KNOWN.get(device, device)
-    facts = device if isinstance(device, DeviceFacts) else devices.get(device).facts
-    layout = Layout.of(graph, facts, wish)
+    """The plan that ``build`` would make, in words, or as dicts. ``device``: also a card that is not there,
+    by its facts, its name ("h200") or its target ("sm_90")."""
+    layout = Layout.of(graph, devices.facts_of(device), wish)
     return layout.told() if flag("explain: as_data", as_data) else layout.explain()
 
 

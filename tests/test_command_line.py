@@ -227,6 +227,7 @@ def test_explain_of_a_card_that_is_not_there(capsys):
     lines = "softmax_fwd 64x1000 f16", "matmul 64x64 64x64 f16"
     code, out = run(capsys, "explain", *lines, "--device", "h200")
     assert code == 0 and "us in all" in out and out.count("steps:") == 2
+    assert run(capsys, "graph", lines[0], "--device", "sm_90")[0] == 0
     _, out = run(capsys, "explain", "softmax_fwd 64x1000 f16", "--device", "a100", "--json", "--mode", "b")
     assert json.loads(out)[0]["device"] == KNOWN["a100"].name
     assert main(["explain", "nonsense"]) == 1 and capsys.readouterr().err.count("\n") == 1

@@ -4,16 +4,14 @@ from __future__ import annotations
 from html import escape
 
 from .. import device as devices
-from ..device.facts import KNOWN
 from ..graph import Graph
 from ..layout import Layout
 
 
 def mermaid(graph: Graph, device, wish) -> str:
     """The nodes of a graph in the language of Mermaid, which GitHub draws: those computed together in
-    a box with the name of their engine. ``device``: of this machine, or a product that is known ("h200")."""
-    facts = KNOWN[device] if device in KNOWN else devices.get(device).facts
-    choice = Layout.of(graph, facts, wish).choice
+    a box with the name of their engine. ``device``: as of ``facts_of``."""
+    choice = Layout.of(graph, devices.facts_of(device), wish).choice
     graph, lines, seen = choice.graph, ["flowchart TD"], set()
     for number, part in enumerate(choice.parts):
         lines.append(f'    subgraph part{number}["{part.engine}"]')

@@ -18,9 +18,9 @@ from .._core import CHOSEN
 from ..given import shown
 from ..locks import importing, rlock
 from ..status import BadParam, CydnnError
-from .facts import KNOWN, DeviceFacts
+from .facts import KNOWN, DeviceFacts, card
 
-__all__ = ["Chosen", "DeviceFacts", "KNOWN", "default", "get", "is_device", "names"]
+__all__ = ["Chosen", "DeviceFacts", "KNOWN", "default", "get", "facts_of", "is_device", "names"]
 log = logging.getLogger("cydnn.device")
 LEAST_SM = 75
 _devices: dict = {}
@@ -68,7 +68,22 @@ def get(device=None):
         if kind == "ptx":
             name = f"ptx:{rest}"
             return _devices.get(name) or _devices.setdefault(name, _ptx(rest))
+    if card(device) is not None:
+        raise BadParam(f"device: must be one that is here, as plans run on it; got the card {shown(device)}: "
+                       'explain tells of cards, "ptx:sm_N" interprets their kernels')
     raise BadParam(f'device: must be "cuda:N", "ptx:sm_N", "numpy" or a device; got {shown(device)}')
+
+
+def facts_of(device=None) -> DeviceFacts:
+    """What plans are made for: facts, as they are; a card that need not be here, by its name ("h200",
+    "NVIDIA H200") or target ("sm_90"); else those of ``get(device)``."""
+    if isinstance(device, DeviceFacts):
+        return device
+    found = card(device)
+    try:
+        return get(device).facts if found is None else found
+    except BadParam as error:
+        raise BadParam(f"{error.args[0]}: cards are {' '.join(KNOWN)} and targets such as sm_90") from None
 
 
 def numbered(device):

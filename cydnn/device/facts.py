@@ -6,6 +6,7 @@ A GPU's numbers stand in one row of ``KNOWN``; what a row leaves out comes from 
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 
 from ..given import real, shown, whole
@@ -106,6 +107,19 @@ KNOWN = {                                        # data sheets; instead of what 
 def known(name: str) -> DeviceFacts | None:
     """The row of ``KNOWN`` with this product name, or None."""
     return next((row for row in KNOWN.values() if row.name == name), None)
+
+
+def card(name) -> DeviceFacts | None:
+    """Facts of a card that need not be here: a row of ``KNOWN`` by its key or product name, however it is
+    spelled, or a target ("sm_90"), which is the newest such product. None for what is neither."""
+    plain = lambda text: "".join(c for c in text.lower() if c.isalnum())
+    if not isinstance(name, str):
+        return None
+    target = re.fullmatch(r"sm_?(\d{2,3})[af]?", name.strip().lower(), re.ASCII)
+    if target and int(target[1]) >= min(GENERATIONS):
+        return of_target(int(target[1]), f"sm_{target[1]}")
+    rows = {plain(word): row for key, row in KNOWN.items() for word in (key, row.name)}
+    return rows.get(plain(name))
 
 
 def of_target(sm: int, name: str) -> DeviceFacts:

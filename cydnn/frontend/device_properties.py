@@ -27,10 +27,11 @@ class device_properties:
 
 def create_device_properties(device) -> device_properties:
     """The properties of a CUDA device by its number, of another device by its name ("numpy", "ptx:sm_80"),
-    or those that ``serialize`` wrote. Raises DriverNotFound where there is no driver."""
+    of a card that is not here by its own ("h200") or its target ("sm_90"), or those that ``serialize`` wrote.
+    Raises DriverNotFound where there is no driver."""
     if isinstance(device, str) and device.lstrip().startswith("{"):
         return device_properties(_read(device))
-    return device_properties(devices.get(devices.numbered(device)).facts)
+    return device_properties(devices.facts_of(devices.numbered(device)))
 
 
 def _read(text: str) -> DeviceFacts:

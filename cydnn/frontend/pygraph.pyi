@@ -148,12 +148,12 @@ class pygraph:
         """As ``execute``, with a plan that was built by its index."""
     def exp(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise exp of input, with broadcast; the result is virtual until set_output(True)."""
-    def explain(self, index: Any = ..., as_data: Any = ...) -> Any:
+    def explain(self, index: Any = ..., as_data: Any = ..., device: Any = ...) -> Any:
         """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
         bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, what
-        the others would take, notes, what was measured, and the steps. Nothing need be built; with a
-        ``device_property`` it tells of a card that is not there. ``index``: as in
-        ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the same as dicts."""
+        the others would take, notes, what was measured, and the steps. Nothing need be built.
+        ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the
+        same as dicts. ``device``: what would run on another, such as a card that is not there: "h200"."""
     def find_tensor(self, key: Any) -> Any:
         """The tensor of a name or a uid; None where there is none. Raises BadParam for a name of several."""
     def floor(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -155,6 +155,8 @@ class Function(Caller):
     def first(self, *args, **kw):
         """A call that is not known yet: what comes of it is found or made, and kept."""
         arrays, options, out, device, explain = self._bind(*args, **kw)
+        if explain and devices.card(device) is not None:
+            return self._told(arrays, options, device)
         prepared = self._found(arrays, options, device)
         self.keep(prepared, args, kw, MOST)
         return prepared.explain() if explain else prepared.run(arrays, out)
@@ -164,8 +166,15 @@ class Function(Caller):
         arrays, options, out, device, explain = self._bind(*args, **kw)
         if out is not None:
             raise BadParam(f"{self.name}: out must be given to the call; got it for prepare")
+        if explain and devices.card(device) is not None:
+            return self._told(arrays, options, device)
         prepared = self._found(arrays, options, device)
         return prepared.explain() if explain else prepared
+
+    def _told(self, arrays, options, card) -> str:
+        """What would run for these arguments on a card, which need not be here."""
+        trace, results, _ = self.traced(self._said(arrays)[1], arrays, options)
+        return plans.explain(trace.finish(results), card)
 
     def _found(self, arrays, options, device, is_saving=False) -> Prepared:
         """The call for these arrays; ``is_saving``: it also gives what the gradients read."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from cydnn import plan
+import cydnn
+from cydnn import device as devices, plan
 from cydnn.bench import graph_of
 from cydnn.device.facts import KNOWN
 from cydnn.heuristics import Wish, best, candidates, tuned
 from cydnn.layout import Layout
 from cydnn.ops import Problem
+from cydnn.status import BadParam
 
 from .graphs import LISTED
 
@@ -71,3 +74,33 @@ def test_devices_by_name_too():
     graph = LISTED["matmul_column"]()
     assert plan.explain(graph, "numpy").startswith("no estimate  0:reference")
     assert plan.explain(graph, "ptx:sm_90", as_data=True)["device"] == "ptx:sm_90"
+
+
+@pytest.mark.parametrize("name, product, sm", [
+    ("H200", "NVIDIA H200", 90), ("RTX 4090", "NVIDIA GeForce RTX 4090", 89),
+    ("NVIDIA B200", "NVIDIA B200", 100),
+    ("sm_86", "sm_86", 86), ("sm90a", "sm_90", 90)])
+def test_a_card_has_its_names(name, product, sm):
+    facts = devices.facts_of(name)
+    assert (facts.name, facts.sm) == (product, sm) and devices.facts_of(facts) is facts
+    assert cydnn.create_device_properties(name).facts == facts
+
+
+def test_every_door_tells_of_a_card_that_is_not_here():
+    x, w = np.ones((1, 8, 8, 8), "f2"), np.ones((8, 8, 3, 3), "f2")
+    g = cydnn.pygraph(io_data_type=cydnn.data_type.HALF, handle=cydnn.create_handle("numpy"))
+    g.conv_fprop(g.tensor_like(x), g.tensor_like(w)).set_output(True)
+    said = [call(x, w, explain=True, device="h200") for call in (cydnn.conv, cydnn.conv.prepare)]
+    said += [plan.explain(cydnn.conv.prepare(x, w).plan.graph, "h200"),
+             g.explain(device="h200")]
+    assert all("conv_fprop" in text.split("\n")[0] for text in said) and len({*said[:3]}) == 1
+    assert not g.is_built and g.explain(device="sm_80", as_data=True)["device"] == "sm_80"
+
+
+def test_a_card_that_is_none_or_must_be_here():
+    with pytest.raises(BadParam, match="got 'h300': cards are t4 a100 .* and targets such as sm_90"):
+        devices.facts_of("h300")
+    with pytest.raises(BadParam, match="must be one that is here, as plans run on it; got the card 'sm_90'"):
+        devices.get("sm_90")
+    with pytest.raises(BadParam, match="explain: index must be None where device is given; got 0"):
+        cydnn.pygraph().explain(0, device="h200")
