@@ -4,55 +4,16 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-FRONT = "the functions of the v5 API are in cydnn.cudnn, without the prefix"
-GROUPS = "groups follow from the filter, which has c / groups channels: setFilterNdDescriptor"
-LAYERS = "layers are those of torch, whose functions cydnn.torch.replaced() takes over"
-RECURRENT = "recurrent networks are functions of the v5 API: cydnn.cudnn.RNNForwardTraining"
-READY = "a call is made ready by prepare, such as cydnn.conv.prepare(x, w), a graph is cydnn.pygraph"
-MEANT = {                                        # what other versions, bindings and libraries have
-    "setConvolutionGroupCount": GROUPS, "getConvolutionGroupCount": GROUPS,
-    "setConvolutionMathType": "the type of sums is computeType of setConvolutionNdDescriptor",
-    "getConvolutionForwardAlgorithm_v7": "it is getConvolutionForwardAlgorithm",
-    "convolutionBiasActivationForward": "it is a graph: cydnn.pygraph, or cydnn.relu of cydnn.conv with bias",
-    "multiHeadAttnForward": "it is sdpa of a cydnn.pygraph; of arrays cydnn.attention",
-    "ops": "operations on tensors of torch are in cydnn.torch, those on any arrays in cydnn.functional",
-    "nn": LAYERS, "module": LAYERS, "jit": READY, "compile": READY, "rnn": RECURRENT, "lstm": RECURRENT,
-    "gru": RECURRENT,
-    "cross_entropy": "losses are not here; cydnn.log_softmax gives what they read",
-    "embedding": "it is the rows of an array: weight[index]",
-    "is_available": "what there is says cydnn.device.names()",
-    "output": "a tensor of a graph is one of its results by set_output(True)",
-    "stream": "it is that of the arrays' library; cydnn.device.get(name).create_stream() makes one",
-}
-LIKE = {                                         # names elsewhere -> ours: the first that a room has
-    "conv": ("conv", "conv_fprop"), "convolution": ("conv", "conv_fprop"), "attention": ("attention", "sdpa"),
-    "max_pool": ("max_pool", "resample"), "avg_pool": ("avg_pool", "resample"), "silu": ("silu", "swish"),
-    **dict.fromkeys(("scaled_dot_product_attention", "dot_product_attention", "sdpa", "flash_attn_func",
-                     "flash_attention", "multi_head_attention"), ("attention", "sdpa")),
-    **dict.fromkeys(("bmm", "mm", "dot", "addmm", "gemm"), ("matmul",)), "linear": ("linear", "matmul"),
-    "swish": ("silu",), "gelu_tanh": ("gelu_approx_tanh", "gelu"),
-    "run": ("execute",), "forward": ("execute",), "build_plan": ("build",), "compile": ("build",),
-    "concat": ("concatenate",), "cat": ("concatenate",), "input": ("tensor",), "patch": ("replaced",),
-    **{f"{what}_norm": (f"{what}_norm", f"{what}norm") for what in ("layer", "batch", "rms", "instance")},
-}
-
-ARGUMENTS = {                                    # words of NumPy, JAX, Keras, cudnn-frontend -> torch's, ours
-    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "b": "other", "y": "other",
-    "w": "weight", "filters": "weight", "kernel": "weight", "scale": "weight", "strides": "stride",
-    "pad": "padding", "epsilon": "eps", "mean": "running_mean", "variance": "running_var",
-    "causal": "is_causal", "mask": "attn_mask", "softmax_scale": "scale",
-    "sm_scale": "scale", "attn_scale": "scale", "q": "query", "k": "key", "v": "value", "rate": "p",
-    "feature_group_count": "groups", "kernel_dilation": "dilation",
-    "window_strides": "stride", "pool_size": "kernel_size", "window_shape": "kernel_size",
-}
-
+from .elsewhere import ARGUMENTS, FRONT, LIKE, MEANT, OPTIONS
 
 def unexpected(name: str, known) -> str:
     """What Python says of a keyword that a function does not have, and which of its own was meant."""
     from difflib import get_close_matches        # errors alone need it
-    close = [ARGUMENTS[name]] if ARGUMENTS.get(name) in known else get_close_matches(name, known, 3, 0.75)
-    return (f"got an unexpected keyword argument {name!r}"
-            + (f"; did you mean {' or '.join(close)}?" if close else ""))
+    text, ours = f"got an unexpected keyword argument {name!r}", ARGUMENTS.get(name)
+    if name in OPTIONS and ours not in known:
+        return f"{text}: {OPTIONS[name]}"
+    close = [ours] if ours in known else get_close_matches(name, known, 3, 0.75)
+    return text + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
 def missing(where: str, name: str, known=(), rooms: str = "") -> AttributeError:
@@ -84,6 +45,8 @@ def _hint(name: str, known: list) -> str:
     for ours in (*spellings, *like):
         if ours in known and ours != name:
             return f"; it is {ours}"
+    if name.endswith("_") and name[:-1] in known:
+        return f"; it is {name[:-1]}, with out= the array that is written over"
     meant = [MEANT[n] for n in spellings if n in MEANT]
     if meant:
         return f": {meant[0]}"

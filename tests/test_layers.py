@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "cydnn"
 CORE = "_core core"                              # the door and its room
 HEIGHTS = (                                      # the lowest first; rooms of one line do not know each other
+    "elsewhere",
     "status locks names",
     # the errors and the version; all else is loaded when it is asked for
     "__init__",
