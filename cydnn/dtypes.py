@@ -243,4 +243,5 @@ def _of_numpy(x) -> str | None:
 _WORD = re.compile(r"[<=|]?[A-Za-z?][a-z]*[0-9]{0,3}")       # float32, f4, <f4, ?
 _FOREIGN = {"float64": "f64", "float32": "f32", "float16": "f16", "int8": "i8", "uint8": "u8", "int32": "i32",
             "int64": "i64", "bool": "bool", **{t.name: t.name for t in ALL},
+            "fp64": "f64", "fp32": "f32", "fp16": "f16", "e4m3": "f8_e4m3", "e5m2": "f8_e5m2",
             **{t.api[11:]: t.name for t in ALL}, **{own: name for name, own in ML_DTYPES.items()}}

@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Union
 from .. import device as devices
 from .. import plan as plans
 from .._core import Caller, Runner
-from ..dtypes import dtype as to_dtype
+from ..dtypes import boolean, dtype as to_dtype
 from ..given import shown
 from ..heuristics import best
 from ..names import unexpected
@@ -27,6 +27,10 @@ MOST = 4096                                      # plans that a function keeps a
 COMMON = dict(out=None, dtype=None, device=None, explain=False)
 ARRAYS = ("Array", "Array | None", "Array | float")          # annotations of the arguments that are arrays
 FUNCTIONS: dict[str, "Function"] = {}
+REAL = frozenset("""sqrt rsqrt reciprocal exp log sin cos tan erf sigmoid tanh silu div pow atan2 mean gelu
+    elu leaky_relu softplus selu celu mish softsign tanhshrink softshrink hardsigmoid hardswish logsigmoid
+    prelu softmax log_softmax softmin layer_norm rms_norm group_norm instance_norm batch_norm
+    local_response_norm attention""".split())    # of whole numbers, their results would be rounded
 CALLED = dict(pre_pad="padding", post_pad="padding", window="kernel_size")      # attributes -> options
 
 
@@ -258,6 +262,9 @@ class Function(Caller):
         *options, wanted = options
         rows = [s.desc.dtype for s in said if s is not None]
         trace = Trace(_compute(rows), rows[0] if wanted is None else self._dtype(wanted), wanted is not None)
+        if self.name in REAL and rows[0].kind != "float" and trace.dtype.kind != "float":
+            raise BadParam(f"{self.name}: {self.arrays[0]} must be of a float type, or dtype of one; got "
+                           f"{rows[0]}")
         values: list[Any] = []
         for i, (name, s, x) in enumerate(zip(self.arrays, said, arrays)):
             if s is None:
@@ -276,9 +283,13 @@ class Function(Caller):
 
     def _dtype(self, wanted):
         try:
-            return to_dtype(wanted)
+            row = to_dtype(wanted)
         except BadParam as error:
             raise BadParam(f"{self.name}: {error.args[0]}") from None
+        if row is boolean:
+            raise BadParam(f"{self.name}: dtype must be a type of numbers; got bool: truth values are what "
+                           "comparisons give, such as cydnn.functional.ne(x, 0)")
+        return row
 
     def _worded(self, error: CydnnError, trace: Trace) -> CydnnError:
         """An error of an operation in the words of the function."""

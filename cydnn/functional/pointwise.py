@@ -14,25 +14,25 @@ TWO = dict(add="add", sub="sub", mul="mul", div="div", pow="pow", atan2="atan2",
            minimum="min")
 COMPARED = dict(eq="cmp_eq", ne="cmp_neq", gt="cmp_gt", ge="cmp_ge", lt="cmp_lt", le="cmp_le")
 SUMS = dict(sum="add", mean="avg", amax="max", amin="min", prod="mul")
-REAL = frozenset("sqrt rsqrt reciprocal exp log sin cos tan erf sigmoid tanh silu div pow atan2 mean".split())
 
 
-def _refuse_whole(t, name, value):
-    """A result of parts would be rounded to the whole numbers of the argument."""
-    if name in REAL and value.desc.dtype.kind != "float" and t.dtype.kind != "float":
-        raise BadParam(f"{name}: input must be of a float type, or dtype of one; got {value.desc.dtype}")
+def _refuse_mixed(t, name, input, other):
+    """A number with parts would be rounded to the whole numbers of the first argument."""
+    kinds = [value.desc.dtype for value in (input, other)]
+    if name not in COMPARED and not t.is_wanted and [k.kind == "float" for k in kinds] == [False, True]:
+        raise BadParam(f"{name}: dtype must be given where input is of whole numbers and other is not; got "
+                       f"{kinds[0]} and {kinds[1]}")
 
 
 def _of_one(name: str, mode: str):
     def body(t, input: Array):
-        _refuse_whole(t, name, input)
         return t.point(mode, t.in_front(input, 1)).shaped(input.dims)
     return body, f"{mode.removesuffix('_fwd')} of every element."
 
 
 def _of_two(name: str, mode: str):
     def body(t, input: Array, other: Array | float):
-        _refuse_whole(t, name, input)
+        _refuse_mixed(t, name, input, other)
         x, b = _pair(t, input, other)
         y = t.point(mode, x, b)
         if name in COMPARED:
@@ -59,7 +59,6 @@ def _ranked(t, value, rank):
 
 def _of_dims(name: str, mode: str):
     def body(t, input: Array, dim: Ints | None = None, keepdim: bool = False):
-        _refuse_whole(t, name, input)
         x = t.in_front(input, 1)
         given = range(x.rank) if dim is None else (dim,) if hasattr(dim, "__index__") else wholes(
             f"{name}: dim", dim)
@@ -128,6 +127,7 @@ def where(t, condition: Array, input: Array | float, other: Array | float):
         raise BadParam("where: input or other must be an array, or dtype be given; got two numbers")
     for value in arrays[:1]:
         t.like(value)
+        _refuse_mixed(t, "where", value, other if value is input else input)
     rank = max(v.rank for v in (condition, *arrays))
     x, b, c = (_ranked(t, v, max(rank, 1)) for v in (input, other, condition))
     y = t.point("binary_select", x, b, c)

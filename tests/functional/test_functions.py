@@ -135,7 +135,8 @@ def test_results_have_no_gaps_where_the_input_has():
 
 def test_types_have_short_names_and_those_of_libraries():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    for name, kind in (("f16", np.float16), (np.float16, np.float16), ("bf16", ml_dtypes.bfloat16)):
+    for name, kind in (("f16", np.float16), (np.float16, np.float16), ("bf16", ml_dtypes.bfloat16),
+                       ("fp16", np.float16), ("half", np.float16), (np.dtype("f8"), np.float64)):
         assert cydnn.relu(X, dtype=name).dtype == kind
     thin = cydnn.softmax(X.astype(ml_dtypes.bfloat16), 1)
     assert thin.dtype == ml_dtypes.bfloat16 and np.allclose(thin.astype("f4").sum(1), 1, atol=0.02)
@@ -242,7 +243,12 @@ def test_operators_of_torch_need_torch(monkeypatch):
     ((X,), {}, "missing a required argument: 'weight'"), ((X, W), dict(weight=W), "multiple values"),
     ((X, W), dict(paddin=1), r"unexpected keyword argument 'paddin'; did you mean padding\?"),
     ((X,), dict(filters=W), r"unexpected keyword argument 'filters'; did you mean weight\?"),
-    ((X, W), dict(stream=0), "unexpected keyword argument 'stream'$"),
+    ((X, W), dict(stream=0), "unexpected keyword argument 'stream': work goes to the current stream of"),
+    ((X, W), dict(where=X > 0), "'where': all elements are computed: choose among results by"),
+    ((X, W), dict(order="F"), "'order': the result lies as the input does: pass out="),
+    ((X, W), dict(casting="safe"), "'casting': types are mixed freely, and dtype= is that of the result"),
+    ((X, W), dict(data_format="NHWC"), r"'data_format': shapes are \(n, c, spatial…\), and the arrays'"),
+    ((X, W), dict(keys=0), "unexpected keyword argument 'keys'$"),
     ((X,) * 8, {}, "too many positional")])
 def test_wrong_calls_are_those_of_python(args, kw, words):
     with pytest.raises(TypeError, match=r"^conv\(\) .*" + words):
@@ -282,6 +288,10 @@ REFUSED = [
     (lambda: F.relu.prepare(X)(X[:1]), r"relu: input: array must have shape \(2, 4, 6, 5\)"),
     (lambda: F.softmax(X, 4), "softmax: dim must be from -4 to 3; got 4"),
     (lambda: F.sum(X, (0, 0)), r"sum: dim must be dims that differ; got \(0, 0\)"),
+    (lambda: F.relu(X, dtype=bool), "relu: dtype must be a type of numbers; got bool: truth values are what"),
+    (lambda: F.add(np.ones(3, int), 2.5), "add: dtype must be given where input is of whole numbers and"),
+    (lambda: F.where(X > 0, np.ones(5, int), 0.5), "where: dtype must be given where input is of whole"),
+    (lambda: F.softmax(np.ones(3, int)), "softmax: input must be of a float type, or dtype of one; got i64"),
     (lambda: F.exp(np.ones(3, int)), "exp: input must be of a float type, or dtype of one; got i64"),
     (lambda: F.gelu(X, "erf"), 'gelu: approximate must be "none" or "tanh"'),
     (lambda: F.linear(M, V), r"linear: weight must have rank 2; got dims \(4,\)"),
