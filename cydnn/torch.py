@@ -25,6 +25,7 @@ from .names import missing
 from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
 from .torch_operators import backward_of, of_layout, plain, refusal, registered
+from .torch_transforms import noted, one_by_one, proxies, transformed
 from .torch_recording import are_plain, inplace, is_transformed, is_watched, known, recorded
 
 _refused = Bounded(4096)                         # calls in place of torch's -> why ours refuse them, or ""
@@ -44,15 +45,14 @@ def _caller(function: Function, operator):
             found = memory.find(args, kw)
             if found is not None:
                 return found[0].run(found[1])
+            if proxies(args, kw):
+                return noted(call, args, kw)
             if COMMON.isdisjoint(kw):
                 if are_plain(args, kw):
                     names = dict(zip(function.signature.parameters, args))
                     return recorded(function, memory, {**names, **kw}, args, kw)
                 if not any(isinstance(x, torch.Tensor) for x in (*args, *kw.values())):
                     return function(*args, **kw)
-        elif not torch.compiler.is_compiling() and is_transformed():
-            raise NotSupported(f"{function.name}: transforms of torch.func must be left out, but for vmap, "
-                               "as ours have gradients of torch.autograd alone; got one")
         return slow(*args, **kw)
 
     def whole(*args, **kw):
@@ -62,7 +62,10 @@ def _caller(function: Function, operator):
                            f"records gradients; got one: use cydnn.functional.{function.name}")
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
-        return operator(*tensors, repr((numbers, plain(options))))
+        text = repr((numbers, plain(options)))
+        if not torch.compiler.is_compiling() and is_transformed():
+            return transformed(function, tensors, text)
+        return operator(*tensors, text)
 
     def by_operator(*args, **kw):
         found = whole(*args, **kw)
@@ -108,12 +111,17 @@ def _drawing(function: Function, call):
 
     def drawing(*args, **kw):
         if function.name == "dropout" or len(args) > 4 or kw.get("dropout_p"):
+            if proxies(args, kw):
+                return noted(drawing, args, kw)
             args, kw = (), _drawn(function.name, {**dict(zip(names, args)), **kw})
         return call(*args, **kw)
     return wraps(call)(drawing)
 
 
 CALLERS = {name: _caller(function, registered(function)) for name, function in FUNCTIONS.items()}
+for _name in FUNCTIONS:
+    one_by_one(_name)
+    one_by_one(f"{_name}_backward")
 
 for _name in DRAWING:
     CALLERS[_name] = _drawing(FUNCTIONS[_name], CALLERS[_name])
@@ -199,6 +207,8 @@ def _replacement(name: str, theirs):
             found = memory.find(args, kw) if is_short and not is_cast else None
             if found is not None:
                 return found[0].run(found[1])
+            if proxies(args, kw):
+                raise NotSupported(f"{name}: tensors must have values; got a trace of torch.fx")
             if not (is_short or torch.compiler.is_compiling()) and is_transformed():
                 raise NotSupported(f"{name}: transforms of torch.func must be left out; got one")
             given = arguments(name, args, kw)

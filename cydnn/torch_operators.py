@@ -173,29 +173,40 @@ def _backward_fake(function: Function):
     return fake
 
 
+def context_of(function: Function, ctx, inputs, output):
+    """Keep in autograd's context what the gradients of a call read."""
+    *tensors, ctx.text = inputs
+    ctx.has_result = needs_result(function, *_arguments(function, tensors, ctx.text))
+    there = [x for x in tensors if x is not None]
+    ctx.places = [i for i, x in enumerate(tensors) if x is not None]
+    output, *saved = output if function.saves else (output,)
+    ctx.mark_non_differentiable(*saved)
+    ctx.save_for_backward(*there, *[output] * ctx.has_result, *saved)
+
+
+def operands_of(function: Function, ctx) -> tuple:
+    """The result or None, what was saved, and the arguments, out of autograd's context."""
+    there, result = list(ctx.saved_tensors), None
+    saved = [there.pop() for _ in range(function.saves)][::-1]
+    if ctx.has_result:
+        result = there.pop()
+    tensors: list = [None] * len(function.arrays)
+    for i, x in zip(ctx.places, there):
+        tensors[i] = x
+    return result, *saved, *tensors
+
+
 def _autograd(function: Function):
-    count = len(function.arrays)
+    count, saves = len(function.arrays), function.saves
     operator = getattr(torch.ops.cydnn, f"{function.name}_backward")
 
     def setup(ctx, inputs, output):
-        *tensors, ctx.text = inputs
-        ctx.has_result = needs_result(function, *_arguments(function, tensors, ctx.text))
-        there = [x for x in tensors if x is not None]
-        ctx.places = [i for i, x in enumerate(tensors) if x is not None]
-        output, *saved = output if function.saves else (output,)
-        ctx.mark_non_differentiable(*saved)
-        ctx.save_for_backward(*there, *[output] * ctx.has_result, *saved)
+        context_of(function, ctx, inputs, output)
 
     def backward(ctx, grad, *_):
-        there, result = list(ctx.saved_tensors), None
-        saved = [there.pop() for _ in range(function.saves)][::-1]
-        if ctx.has_result:
-            result = there.pop()
-        tensors: list = [None] * count
-        for i, x in zip(ctx.places, there):
-            tensors[i] = x
+        result, *rest = operands_of(function, ctx)
         wanted = [i for i in range(count) if ctx.needs_input_grad[i]]
-        found = iter(operator(grad, result, saved, *tensors, ctx.text, wanted))
+        found = iter(operator(grad, result, rest[:saves], *rest[saves:], ctx.text, wanted))
         return (*[next(found) if i in wanted else None for i in range(count)], None)
     return setup, backward
 

@@ -38,7 +38,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
     "torch_attention torch_names torch_operators",
-    "torch_recording",
+    "torch_recording torch_transforms",
     "backend torch",
     "cudnn",
     "about",
