@@ -73,11 +73,21 @@ def stamp(path: Path):
 def locked(path: Path):
     """A file that one process and one thread at a time read, change and write. The lock lies beside it, since
     ``write`` puts another file in its place."""
-    import fcntl
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(path.with_name(f".{path.name}.lock"), "ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)         # given up when the file is closed, or the process ends
+        _lock(held)                              # given up when the file is closed, or the process ends
         yield
+
+
+def _lock(file):
+    """Wait until this process alone has the file."""
+    try:
+        import fcntl
+    except ImportError:                          # Windows
+        import msvcrt
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)     # one byte, wherever the file ends
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def check_own(folder: Path):

@@ -72,6 +72,44 @@ def test_without_a_driver_the_default_device_is_numpy_and_says_so_once():
     assert last == "numpy ['numpy']"
 
 
+# As on Windows: neither the modules of POSIX nor its names in os and mmap.
+NO_POSIX = """
+import mmap, os, sys
+for name in "fcntl resource pwd grp termios tty pty".split():
+    sys.modules[name] = None
+import numpy
+names = "fork forkpty register_at_fork sched_getaffinity geteuid getuid O_NONBLOCK O_NOFOLLOW O_CLOEXEC uname"
+for module, gone in ((os, names.split()), (mmap, [n for n in dir(mmap) if n[:4] in ("MAP_", "PROT")])):
+    for name in gone:
+        delattr(module, name)
+calls = []
+class msvcrt:
+    LK_LOCK = 1
+    locking = lambda *given: calls.append(given)
+sys.modules["msvcrt"] = msvcrt
+"""
+
+
+def test_numpy_and_plans_need_no_posix(tmp_path):
+    out = run(NO_POSIX + """
+from pathlib import Path
+import cydnn, cydnn.backend, cydnn.bench, cydnn.cudnn, cydnn.frontend, cydnn.functional, cydnn.tune
+from cydnn import __main__, files, status
+print(cydnn.conv(numpy.ones((1, 2, 3, 3), "f4"), numpy.ones((1, 2, 3, 3), "f4")).item())
+print(__main__.main(["info"]), __main__.main(["explain", "softmax_fwd 4x8 f32", "--device", "h200"]))
+with files.locked(Path("PLACE")):
+    print([given[1:] for given in calls])
+os.name = "nt"
+try:
+    cydnn.relu(numpy.ones(3, "f4"), device="ptx:sm_80")
+except status.NotSupported as error:
+    print(error)
+""".replace("PLACE", str(tmp_path / "rows.txt")))
+    lines = out.splitlines()
+    assert lines[0] == "18.0" and "0 0" in lines and lines[-2] == "[(1, 1)]"
+    assert lines[-1].startswith("ptx: the interpreter rounds by the processor and the system's C library")
+
+
 @pytest.mark.parametrize("thing, name, hint", [
     (cydnn, "cudnnCreate", "the functions of the v5 API are in cydnn.cudnn"),
     (cydnn, "conv2", "; did you mean conv"),

@@ -5,6 +5,7 @@ import bisect
 import collections
 import gc
 import mmap
+import sys
 import weakref
 from typing import Any, NamedTuple
 
@@ -24,7 +25,8 @@ LEFT = {"bool": (True, False), "u1": (0xFF, 0x7F, 0x80, 0x5A), "u2": (0xFFFF, 0x
 def lazy(size: int, dtype=np.uint8) -> np.ndarray:
     """Zeros that cost nothing until they are touched: a tensor of 2^33 bytes
     costs the pages that are used. Raises AllocFailed."""
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    is_linux = sys.platform == "linux"           # whose Python has no name for it before 3.11
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000 * is_linux)
     size *= np.dtype(dtype).itemsize
     try:
         return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 
 import numpy as np
@@ -18,14 +19,16 @@ from .table import DTYPE, kind_of, row
 
 F16, F32, F64, U16, U32, U64, I64 = (np.float16, np.float32, np.float64,
                                      np.uint16, np.uint32, np.uint64, np.int64)
+# FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO; arm64 is what macOS calls aarch64
+FENV = {"x86_64": (0, 0x400, 0x800, 0xC00),
+        **dict.fromkeys(("aarch64", "arm64"), (0, 0x800000, 0x400000, 0xC00000))}
+if os.name != "posix" or platform.machine() not in FENV:
+    raise NotSupported("ptx: the interpreter rounds by the processor and the system's C library, which must "
+                       f"be of Linux or macOS on {', '.join(FENV)}; got {platform.system()} on "
+                       f"{platform.machine()}")
 LIBM = ctypes.CDLL(None)
 LIBM.fma.restype, LIBM.fma.argtypes = ctypes.c_double, [ctypes.c_double] * 3
 one_fma = functools.lru_cache(1 << 14)(LIBM.fma)             # lanes that wait hold the same few numbers
-# FE_TONEAREST, DOWNWARD, UPWARD, TOWARDZERO
-FENV = {"x86_64": (0, 0x400, 0x800, 0xC00), "aarch64": (0, 0x800000, 0x400000, 0xC00000)}
-if platform.machine() not in FENV:
-    raise NotSupported("ptx: the interpreter rounds by the processor, "
-                       f"which must be one of {', '.join(FENV)}; got {platform.machine()}")
 MODES = dict(zip(("rn", "rm", "rp", "rz"), FENV[platform.machine()]))
 
 
