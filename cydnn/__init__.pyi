@@ -97,8 +97,9 @@ class _device:
         """The device that this thread chose; else the first CUDA device when one is usable, else the NumPy
         device. Says once, in the log, which of these it is and why."""
     def get(self, device: Any = ...) -> Any:
-        """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), the default for None; a
-        device gives itself. One object a device.
+        """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), of a CUDA device's number,
+        or of a device of torch, CuPy or cuda.core; the default for None; a device gives itself. One object a
+        device.
 
         ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA
         name where there is no driver."""

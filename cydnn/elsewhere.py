@@ -68,6 +68,12 @@ float16 bfloat16 float32 float64 half float int8 int32 f16 bf16 f32 f64 i8 i32 |
 set_default_device use_device | it is `with cydnn.device(name):`
 get_default_device current_device | it is cydnn.device.default()
 is_available device_count | what there is says cydnn.device.names()
+forward backward apply | call it; its gradients are those of cydnn.torch
+Device | it is cydnn.device.get(name), for a block `with cydnn.device(name):`
+list list_devices devices | what there is says cydnn.device.names()
+set set_device | it is `with cydnn.device(name):`
+is_cuda is_gpu | the kind of a device is cydnn.device.get(name).facts.kind
+functional F | functions are names of the module itself
 synchronize | it is cydnn.device.get(name).synchronize(), or that of the arrays' library
 stream | it is that of the arrays' library; cydnn.device.get(name).create_stream() makes one
 event | it is that of the arrays' library; cydnn.device.get(name).create_event() makes one
@@ -82,10 +88,11 @@ benchmark | choices are measured by `cydnn tune` and taken by heur_mode.B
 deterministic allow_tf32 backends | results are the same every time, f32 has no TF32, unless an engine is
     asked for that says otherwise
 profile profiler nvtx | CYDNN_NVTX=1 names each problem on a profiler's timeline; `cydnn bench` times them
-explain | functions take explain=True; of a graph it is cydnn.plan.explain(graph, device)
+explain describe | functions take explain=True; of a graph it is cydnn.plan.explain(graph, device)
 raw_kernel elementwise_kernel reduction_kernel program launch launch_config autotune tile kernel fuse |
     kernels are chosen and spliced for what a graph says, cydnn.pygraph; one of your own is an engine
-save load export | a plan is kept by plan.layout.to_json(), a cydnn.pygraph by serialize()
+save load export to_json from_json dump | a plan is kept by plan.layout.to_json(), a cydnn.pygraph by
+    serialize()
 jax | arrays of JAX are taken as they are; under a trace by jax.pure_callback
 """)
 

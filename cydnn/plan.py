@@ -13,6 +13,7 @@ from .heuristics import ANYTHING, Choice, Wish, best, memory
 from .layout import Layout
 from .locks import Bounded
 from .log import CHOICES, REASONS, log, trace
+from .names import missing
 from .given import flag, instance, shown
 from .status import BadParam, NotSupported
 
@@ -164,6 +165,10 @@ def forget():
     """Forget all plans that were built, and all choices."""
     _built.clear()
     memory.forget()
+
+
+def __getattr__(name):
+    raise missing(f"module {__name__!r}", name, __all__)
 
 
 def __dir__():

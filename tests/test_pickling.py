@@ -54,6 +54,11 @@ def test_what_is_one_in_a_process_is_itself_in_copies():
     assert pickle.loads(pickle.dumps(device.get("numpy").facts)) == device.get("numpy").facts
 
 
+def test_what_a_prepared_call_has_of_its_plan_is_said():
+    with pytest.raises(AttributeError, match="Prepared object has no attribute 'workspace_bytes'; it is"):
+        CALL.workspace_bytes
+
+
 @pytest.mark.parametrize("make, words", [
     (lambda: CALL, "prepared call belongs to its process; .*: pickle cydnn.functional.conv, and prepare it"),
     (lambda: Executor(CALL.plan), "an executor belongs to its process; got <Executor of"),

@@ -17,6 +17,7 @@ from types import ModuleType
 from .._core import CHOSEN
 from ..given import shown
 from ..locks import importing, rlock
+from ..names import missing
 from ..status import BadParam, CydnnError
 from .facts import KNOWN, DeviceFacts, card
 
@@ -48,8 +49,9 @@ def _ptx(target: str):
 
 
 def get(device=None):
-    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), the default for None; a
-    device gives itself. One object a device.
+    """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), of a CUDA device's number,
+    or of a device of torch, CuPy or cuda.core; the default for None; a device gives itself. One object a
+    device.
 
     ``"ptx:sm_80"`` is the interpreter of that target's kernels. Raises DriverNotFound for a CUDA
     name where there is no driver.
@@ -60,7 +62,7 @@ def get(device=None):
         return device
     kind, _, rest = _text(device).partition(":")
     with _lock:
-        if kind == "cuda" and (rest.isascii() and rest.isdigit() and len(rest) < 10 or not rest):
+        if kind in ("cuda", "gpu") and (rest.isascii() and rest.isdigit() and len(rest) < 10 or not rest):
             ordinal = int(rest or 0)
             return _devices.get(f"cuda:{ordinal}") or _devices.setdefault(f"cuda:{ordinal}", _cuda(ordinal))
         if kind in ("numpy", "cpu") and not rest:                    # as other libraries call the host
@@ -94,12 +96,20 @@ def numbered(device):
 
 
 def _text(device) -> str:
-    """A device's name, or what a torch.device prints as."""
+    """A device's name, in small letters, or what a torch.device prints as; "cuda:N" of its number, or of a
+    Device of CuPy (``id``) or cuda.core (``device_id``)."""
     try:
-        is_named = isinstance(device, str) or hasattr(device, "type") and hasattr(device, "index")
-        return str(device) if is_named else ""
+        if isinstance(device, str) or hasattr(device, "type") and hasattr(device, "index"):
+            return str(device).lower()
+        number = device if type(device) is int else _number_of(device)
+        return f"cuda:{number}" if type(number) is int and number >= 0 else ""
     except Exception:                            # its own methods may raise anything
         return ""
+
+
+def _number_of(device):
+    is_device = type(device).__name__ == "Device"
+    return getattr(device, "device_id", getattr(device, "id", None)) if is_device else None
 
 
 def is_device(x) -> bool:
@@ -177,6 +187,10 @@ class _Room(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Room
+
+
+def __getattr__(name):
+    raise missing(f"module {__name__!r}", name, __all__)
 
 
 def __dir__():

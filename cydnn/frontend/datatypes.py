@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-from ..dtypes import BY_ENUM, DType
+import numpy as np
+
+from ..dtypes import BY_ENUM, DType, dtype
 from ..given import shown
 from ..ops.op import COMPUTE_API
 from ..status import BadParam
@@ -51,12 +53,23 @@ def _cudnn_to_torch_data_type(x):
     return getattr(torch, name, None)
 
 
+def _named_type(x) -> data_type | None:
+    """The type of a name ("f16", "bfloat16"), of a NumPy type or a row; None for anything else. What Python
+    calls float has 64 bits, and what cuDNN calls so 32: it is none."""
+    if x in ("float", "int", float, int) or not isinstance(x, (str, type, np.dtype, DType)):
+        return None
+    try:
+        return data_type(dtype(x).enum)
+    except BadParam:
+        return None
+
+
 def _library_type(x) -> data_type:
-    """A type, or the type of a torch dtype. Raises BadParam for anything else."""
-    found = x if isinstance(x, data_type) else _torch_to_cudnn_data_type(x)
+    """A type, or the type of a torch or NumPy dtype, or of a name. Raises BadParam for anything else."""
+    found = x if isinstance(x, data_type) else _torch_to_cudnn_data_type(x) or _named_type(x)
     if found is None:
-        raise BadParam(f"data_type: must be one of data_type.{names_of(data_type)}, or a torch dtype; "
-                       f"got {shown(x)}")
+        raise BadParam(f"data_type: must be one of data_type.{names_of(data_type)}, a dtype of torch or "
+                       f"NumPy, or a name such as f16; got {shown(x)}")
     return found
 
 

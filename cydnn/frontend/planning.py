@@ -316,14 +316,15 @@ class Planning:
     def explain(self, index: int | None = None, as_data: bool = False, device=None):
         """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
         bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, what
-        the others would take, notes, what was measured, and the steps. Nothing need be built.
+        the others would take, notes, what was measured, and the steps. Nothing need be built or chosen.
         ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the
         same as dicts. ``device``: what would run on another, such as a card that is not there: "h200"."""
-        if device is not None:
-            if index is not None:
-                raise BadParam(f"explain: index must be None where device is given; got {shown(index)}")
+        if device is not None and index is not None:
+            raise BadParam(f"explain: index must be None where device is given; got {shown(index)}")
+        if device is not None or index is None and self.chosen is None and not self._known:
             self.validate()
-            return plans.explain(self.graph, device, self._wish(next(iter(self._modes), "a")), as_data)
+            wish = self._wish(next(iter(self._modes), "a"))
+            return plans.explain(self.graph, self._facts() if device is None else device, wish, as_data)
         layout = Layout(self._asked(index))
         return layout.told() if flag("explain: as_data", as_data) else layout.explain()
 

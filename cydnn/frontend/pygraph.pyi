@@ -151,7 +151,7 @@ class pygraph:
     def explain(self, index: Any = ..., as_data: Any = ..., device: Any = ...) -> Any:
         """A plan in words: which nodes each kernel computes, with engine, configuration and estimate, the
         bytes that must move, FLOP, the share of the device's bandwidth, which engines refused and why, what
-        the others would take, notes, what was measured, and the steps. Nothing need be built.
+        the others would take, notes, what was measured, and the steps. Nothing need be built or chosen.
         ``index``: as in ``get_plan_name_at_index``; None: the plan that ``execute`` runs. ``as_data``: the
         same as dicts. ``device``: what would run on another, such as a card that is not there: "h200"."""
     def find_tensor(self, key: Any) -> Any:

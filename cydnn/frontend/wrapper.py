@@ -220,13 +220,15 @@ class Graph(_Methods):
             raise CydnnError("Graph: its block must end before it is called")
         is_dict = len(args) == 1 and isinstance(args[0], dict)
         if not is_dict and self._called is None:
-            raise BadParam("Graph: positional arguments must be put in order by set_io_tuples first")
+            raise BadParam("Graph: positional arguments must be put in order by set_io_tuples first, or by "
+                           "inputs and outputs of Graph; got none: a dict by name needs no order")
         if not is_dict and len(args) != len(self._called[0]):
             raise BadParam(f"Graph: arguments must be {len(self._called[0])}; got {len(args)}")
         handle = self._handle if handle is None else handle
         handle = auto_handle() if _is_auto(handle) else handle
         if handle is None:
-            raise CydnnError("Graph: handle must be given, to the call or to the graph; got None")
+            raise CydnnError("Graph: handle must be given, to the call or to the graph; got None: "
+                             'Graph(handle="auto") takes one of the process')
         if workspace is None and self._is_lent:
             raise CydnnError("Graph: workspace must be given, as workspace_alloc is False; got None: Need to "
                              "specify workspace in the call")

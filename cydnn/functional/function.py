@@ -15,7 +15,7 @@ from .._core import Caller, Runner
 from ..dtypes import boolean, dtype as to_dtype
 from ..given import shown
 from ..heuristics import best
-from ..names import unexpected
+from ..names import missing, unexpected
 from ..status import BadParam, CydnnError
 from ..tensor import TensorDesc
 from .arrays import HOST, KINDS, kind_of
@@ -62,6 +62,12 @@ class Prepared(Runner):
 
     def __repr__(self):
         return f"<{self.function.name} prepared: {self.plan.name} on {self.plan.device.name}>"
+
+    def __getattr__(self, name):                 # only what is not found comes here
+        plan, where = self.__dict__.get("plan"), f"{type(self).__name__} object"
+        if plan is not None and not name.startswith("_") and hasattr(plan, name):
+            raise AttributeError(f"{where} has no attribute {name!r}; it is plan.{name}")
+        raise missing(where, name, ("explain", "plan"))
 
     def __reduce__(self):
         name = self.function.name
@@ -124,6 +130,9 @@ class Function(Caller):
         self._of_options = [self._places[name] for name in (*self.options, "dtype")]
         super().__init__(dict(zip(self._places, self._defaults)), self._needed, self._positional, self.arrays,
                          KINDS)
+
+    def __getattr__(self, name):                 # only what is not found comes here
+        raise missing(f"function {self.__dict__.get('name', '')!r}", name, ("prepare",))
 
     def __repr__(self):
         return f"<function cydnn.{self.name}{self.signature}>"

@@ -184,6 +184,11 @@ def test_a_plan_of_another_kind_of_device():
         plan.made(best(graph, numpy.facts), devices.get("ptx:sm_80"))
 
 
+def test_memory_of_an_interpreter_is_no_array():
+    with pytest.raises(BufferError, match="addresses of its own; got <buffer of 8 bytes.*copy_out gives"):
+        np.from_dlpack(devices.get("ptx:sm_80").alloc(8))
+
+
 def test_a_processor_whose_rounding_is_not_known(monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(NotSupported, match="by the processor .* x86_64, aarch64, arm64; got Linux on ris"):

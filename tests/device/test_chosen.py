@@ -63,6 +63,19 @@ def test_it_ends_with_an_error_and_is_of_one_thread_and_task():
     assert asyncio.run(both()) == ["ptx:sm_80", "numpy"]
 
 
+class Device:
+    """As of cuda.core; CuPy's has an ``id``."""
+    device_id = 3
+
+
+def test_a_device_has_the_names_that_others_give_it():
+    assert device.get("CPU") is device.get("numpy") and device.get("PTX:sm_80") is device.get("ptx:sm_80")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device, "_cuda", lambda ordinal: f"card {ordinal}")
+        patch.setattr(device, "_devices", {})
+        assert [device.get(name) for name in ("gpu", 3, Device())] == ["card 0", "card 3", "card 3"]
+
+
 def test_a_block_decorates_and_a_name_that_is_none_is_refused():
     chosen = cydnn.device("ptx:sm_80")
     assert chosen(place)() == "ptx:sm_80" and place() == "numpy"

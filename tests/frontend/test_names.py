@@ -4,6 +4,7 @@ from __future__ import annotations
 import enum
 import pickle
 
+import numpy as np
 import pytest
 
 import cydnn
@@ -106,9 +107,9 @@ def test_types_of_torch():
     assert of(cudnn.data_type.INT8x4) is cudnn.data_type.INT8x4
     assert of(Dtype("bfloat16")) is cudnn.data_type.BFLOAT16 and of(Dtype("bool")) is cudnn.data_type.BOOLEAN
     assert cudnn.datatypes._torch_to_cudnn_data_type(Dtype("complex64")) is None
-    for wrong in ("float16", 2, None, Dtype("complex64")):
-        with pytest.raises(ValueError,
-                           match="data_type: must be one of data_type.FLOAT .*, or a torch dtype"):
+    assert of("float16") is of(np.float16) is cudnn.data_type.HALF
+    for wrong in ("float", float, 2, None, Dtype("complex64")):
+        with pytest.raises(ValueError, match="one of data_type.FLOAT .*, a dtype of torch or NumPy, "):
             of(wrong)
 
 

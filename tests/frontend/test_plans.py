@@ -332,10 +332,11 @@ def test_a_plan_explains_itself(h200):
     """Before anything is built, for a card that is not there; the plans of the list by index."""
     g, _ = conv(device_property=h200)
     with pytest.raises(BadParam, match="plans must be chosen first: create_execution_plans, or build"):
-        g.explain()
+        g.estimate()
+    said = g.explain()                           # nothing need be chosen
     g.create_execution_plans([MODE.A, MODE.FALLBACK])
     (row,) = g.estimate()
-    assert g.explain() == g.explain(0) != g.explain(1)
+    assert said == g.explain() == g.explain(0) != g.explain(1)
     assert f"{row['us']:.1f} us  {row['engine']}" in g.explain() and "refused: " in g.explain()
     assert f"{row['bytes']:,} bytes ({100 * row['bandwidth']:.0f} % of the bandwidth), " in g.explain()
     assert row["flops"] > 0 and row["engine"] == g.get_plan_name_at_index(0).split("[")[0]

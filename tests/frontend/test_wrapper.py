@@ -68,7 +68,7 @@ def test_positions(handle, late):
     graph, _ = written(handle, **({} if late else dict(inputs=inputs, outputs=outputs)))
     if late:
         with pytest.raises(ValueError,
-                           match="positional arguments must be put in order by set_io_tuples first"):
+                           match="put in order by set_io_tuples first, or by inputs and outputs of"):
             graph(A, B, BIAS)
         graph.set_io_tuples(inputs, outputs)
     np.testing.assert_allclose(graph(A, B, BIAS), WANT, rtol=1e-5)

@@ -47,6 +47,13 @@ class Allocation(Buffer):
         self.ptr = 0
         self._release()
 
+    def __dlpack__(self, **how):
+        raise BufferError(f"dlpack: memory of an interpreter is at addresses of its own; got {self!r}: its "
+                          "device's copy_out gives the bytes")
+
+    def __dlpack_device__(self):
+        return 1, 0                              # of the host, as far as others can tell: see __dlpack__
+
     def __int__(self):
         return self.__cydnn_memory__()[0]
 
