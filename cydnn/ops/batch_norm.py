@@ -14,7 +14,7 @@ from .attribute import choice, integer
 from .gen_stats import GenStats
 from .made import Made
 from .op import SQUARES, Op
-from .peer_reduction import PeerReduction, met, peer_rules
+from .peer_reduction import PeerReduction, admitted, met, peer_rules
 
 MODES = ("spatial", "per_activation")
 
@@ -78,6 +78,9 @@ class PeerBatchNorm(BatchNorm):
 
     shared = frozenset(["peer_stats"])
     special = dict(peer_stats="statistics of several GPUs")
+
+    def admit(self, name, values):
+        return admitted(self, name, values) if name.startswith("peer_stats") else super().admit(name, values)
 
     def peer_rules(self, x, peer_stats):
         if peer_stats is None:

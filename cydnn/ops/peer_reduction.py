@@ -55,10 +55,15 @@ class PeerReduction(Op, reads="a b peers*", writes="a_all b_all count"):
 
     def admit(self, name, values):
         """Of the own mailbox messages that have come: nothing is waited for."""
-        if name != f"peers.{self.rank}":
-            return np.zeros(values.shape) if name.startswith("peers") else np.abs(values)
-        words = _message(np.abs(values.reshape(-1)[::2]), 1 + self.share % 5)
-        return words.view(np.float32).astype(np.float64).reshape(values.shape)
+        return admitted(self, name, values) if name.startswith("peers") else np.abs(values)
+
+
+def admitted(op, name: str, values):
+    """Values of a mailbox ``name``: messages that have come are in the own one alone."""
+    if int(name.rpartition(".")[2]) != op.rank:
+        return np.zeros(values.shape)
+    words = _message(np.abs(values.reshape(-1)[::2]), 1 + op.rank % 5)
+    return words.view(np.float32).astype(np.float64).reshape(values.shape)
 
 
 def peer_rules(operand: str, peers: tuple, rank: int, channels: int):

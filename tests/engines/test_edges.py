@@ -33,7 +33,7 @@ PROBLEMS = int(os.environ.get("CYDNN_PROBLEMS", "8"))
 SEED = int(os.environ.get("CYDNN_SEED") or time.time_ns() % 10 ** 9)
 SMALL = 50000                                    # operations and bytes of a problem that is run
 # DropoutStates is of one size, and what is shared waits for others
-OPS = [op for op in ops.OPS if op is not ops.DropoutStates and not op.shared]
+OPS = [op for op in ops.OPS if op is not ops.DropoutStates and not op.shared - op.optional]
 ASKED = *(KNOWN[card] for card in ("t4", "a100", "h200", "b200")), device.get("ptx:sm_90").facts
 
 

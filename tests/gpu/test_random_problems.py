@@ -55,7 +55,7 @@ def checked(op, device, count) -> tuple[int, int, list[str]]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("op", [op for op in ops.OPS if not op.shared], ids=lambda o: o.name)
+@pytest.mark.parametrize("op", [op for op in ops.OPS if not op.shared - op.optional], ids=lambda o: o.name)
 def test_layouts(op, gpu, family_counts):
     problems, runs, wrong = checked(op, gpu, LAYOUTS)
     family_counts[f"{op.name}/layouts"] = dict(problems=problems, engine_runs=runs, wrong=len(wrong),

@@ -3,6 +3,7 @@ import copy
 import gc
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -173,3 +174,20 @@ def test_a_forked_child_is_told(fake, context):
         os._exit(0)
     os.waitpid(child, 0)
     assert b"this process was forked after CUDA was initialised" in os.read(read, 1000)
+
+
+def test_a_buffer_is_given_to_others(fake, context):
+    """By a capsule that keeps it; the stream that is told waits."""
+    buffer, stream = _core.Buffer(context, 8), _core.Stream(context)
+    before, held = fake.live("blocks"), sys.getrefcount(buffer)
+    capsule = buffer.__dlpack__(stream=stream.address, max_version=(1, 0))
+    assert "dltensor" in repr(capsule) and sys.getrefcount(buffer) == held + 1
+    assert buffer.__dlpack_device__() == (2, 0) and fake.live("blocks") == before
+    for how in (dict(copy=True), dict(dl_device=(1, 0))):
+        with pytest.raises(BufferError, match=r"memory of device \(2, 0\) must be taken as it lies; got "):
+            buffer.__dlpack__(**how)
+    del capsule
+    assert sys.getrefcount(buffer) == held
+    buffer.free()
+    with pytest.raises(BadParam, match="dlpack: must be memory that was not freed; got <buffer of 8 bytes"):
+        buffer.__dlpack__()

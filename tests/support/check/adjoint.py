@@ -27,7 +27,8 @@ FLOPS, ELEMENTS, TERMS = 1e7, 1 << 17, 1 << 14
 TYPES = {"f64", "f32", "f16", "bf16"}
 BY_INDEX = {"resample_bwd_apart"}                # these read where x was largest, and no x
 ROUNDED = {"sdpa_bwd_fp8_wgmma"}                 # these take types of 8 bits alone
-ENGINES = [e for e in TABLE if e.op in OPS and e.name not in BY_INDEX | ROUNDED]
+PEERS = {"batch_norm_bwd_peers"}                  # these get messages of others
+ENGINES = [e for e in TABLE if e.op in OPS and e.name not in BY_INDEX | ROUNDED | PEERS]
 
 
 class Identity(NamedTuple):

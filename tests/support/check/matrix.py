@@ -133,7 +133,8 @@ class Prepared:
             exact = op.name in regimes.SUMS and (
                 flavour == "large" or flavour != "regimes" and rng.random() < 0.4)
         drawn = inputs_for(problem, rng, exact, flavour)
-        factors = scale if isinstance(scale, dict) else dict.fromkeys(drawn, scale)
+        numbers = [n for n in drawn if n.partition(".")[0] not in op.shared]      # messages are none
+        factors = scale if isinstance(scale, dict) else dict.fromkeys(numbers, scale)
         scaled = (drawn if scale == 1
                   else {n: d.dtype.round(factors[n] * v) if n in factors and
                         (d := problem.tensors[n]).dtype.kind == "float" else v for n, v in drawn.items()})
@@ -252,7 +253,7 @@ def execute(built, problem, values, filled, device, inplace=(), fill=None):
     fill = fill_of(key) if fill is None else fill
     buffers = {n: Guarded(device, d, shift_of(n, d, problem.alignment, key), fill)
                for n, d in problem.tensors.items()}
-    for name in (n for n in buffers if n in filled):
+    for name in (n for n in buffers if {n, n.partition(".")[0]} & set(filled)):
         buffers[name].write(values[name])
     buffers.update((written, buffers[read]) for written, read in inplace)
     workspace = Space.for_plan(built, fill)

@@ -18,8 +18,14 @@ from .sums import FRONTED
 from ..guard.buffers import FILLS
 from ..guard.zones import Zoned
 
+def of_peers(engine) -> bool:
+    """It runs beside others, which bring it messages."""
+    op = engine.op
+    return bool(op.shared - op.optional or engine.understands & {op.special.get(name) for name in op.shared})
+
+
 # Engines that take one operation, and more than once without others
-ALONE = [e for e in TABLE if e.index not in FRONTED and not e.op.shared]
+ALONE = [e for e in TABLE if e.index not in FRONTED and not of_peers(e)]
 
 ROOM = 64 << 20                                  # bytes of results that are looked at together
 NEAR = 0.01                                      # of the largest value: engines that keep no order of sums

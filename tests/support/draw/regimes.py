@@ -107,7 +107,7 @@ def slices(problem, name) -> np.ndarray:
     if op.name == "reduction":
         y = problem.operands["y"].dims
         axes = [i for i in range(d.rank) if y[i] == d.dims[i]]
-    elif op.name.startswith("batch_norm"):
+    elif op.name.startswith("batch_norm") and d.rank > 1:
         axes = [1]
     else:
         axes = [0] if op.name.startswith(("softmax", "lrn", "divisive")) else list(range(min(d.rank, 2)))
