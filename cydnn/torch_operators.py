@@ -13,7 +13,7 @@ from .functional.arrays import HOST, Said, foreign_name, kind_of
 from .functional.backward import gradients, reads_results
 from .functional.function import _seen
 from .locks import Bounded
-from .status import BadParam, CydnnError
+from .status import BadParam, CydnnError, NotSupported
 from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
@@ -211,6 +211,12 @@ def _autograd(function: Function):
     return setup, backward
 
 
+def twice(ctx, *grads):
+    """The gradient of a gradient, where a trace or a mode looks on."""
+    raise NotSupported("cydnn.torch: a gradient must not be differentiated again, as ours have no gradients "
+                       "of their own; got the operator of one: call torch's functions there")
+
+
 def registered(function: Function):
     """Define the operators of a function: itself, and its backward pass."""
     name = function.name
@@ -223,6 +229,7 @@ def registered(function: Function):
                             (f"{name}_backward", backward_of(function), _backward_fake(function))):
         LIBRARY.impl(what, run, "CompositeExplicitAutograd")
         torch.library.register_fake(f"cydnn::{what}", fake, lib=LIBRARY)
+    torch.library.register_autograd(f"cydnn::{name}_backward", twice, lib=LIBRARY)
     setup, backward = _autograd(function)
     torch.library.register_autograd(f"cydnn::{name}", backward, setup_context=setup, lib=LIBRARY)
     return getattr(torch.ops.cydnn, name)

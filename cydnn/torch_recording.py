@@ -10,6 +10,7 @@ from .device import Chosen
 from .functional import Function
 from .functional.arrays import kind_of
 from .functional.function import MOST
+from .status import NotSupported
 from .torch_operators import backward_call, needs_result, plain
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -49,17 +50,26 @@ class Overwriting(Recording):
         return x
 
 
-TWICE = (b"cydnn.torch: a gradient must not be differentiated again, as ours have no gradients of their own; "
-         b"got create_graph: call torch's functions there, outside of replaced()")
+class Once(torch.autograd.Function):
+    """Gradients that were recorded, as functions of what they were made of: who differentiates them is
+    refused, whatever it is by."""
+
+    @staticmethod
+    def forward(ctx, found, *of):
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise NotSupported("cydnn.torch: a gradient must not be differentiated again, as ours have no "
+                           "gradients of their own; got create_graph: call torch's functions there, outside "
+                           "of replaced()")
 
 
 def _again(ctx, grad):
     """While the backward pass is recorded: what asks for the gradient of a gradient is refused."""
     with torch.no_grad():
         found = _walked(ctx, grad)
-    there = [x for x in found if x is not None]
-    marked = torch._C._functions.DelayedError(TWICE, len(there))(*[x.requires_grad_() for x in there])
-    marked = iter((marked,) if isinstance(marked, torch.Tensor) else marked)     # one alone is no tuple
+    marked = iter(Once.apply([x for x in found if x is not None], grad, *ctx.saved_tensors))
     return tuple([None if x is None else next(marked) for x in found])
 
 

@@ -1,4 +1,5 @@
 """Calls that record gradients past torch's dispatcher: found again by what they were given, by it alone."""
+import contextlib
 import gc
 import weakref
 
@@ -12,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from cydnn import torch as C, torch_recording
 from cydnn._core import Known
 from cydnn.functional import forget
+from cydnn.status import NotSupported
 
 X, Y, W = (torch.randn(2, 4, 6, 5, requires_grad=True) for _ in range(3))
 
@@ -79,6 +81,10 @@ def test_what_is_saved_is_torchs():
     dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
     with pytest.raises(RuntimeError, match="cydnn.torch: a gradient must not be differentiated again"):
         (dx.sum() + X.sum()).backward()
+    for onlooker in (contextlib.nullcontext, torch.profiler.profile):        # or the operator's own backward
+        with onlooker(), pytest.raises(NotSupported, match="a gradient must not be differentiated again"):
+            dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
+            torch.autograd.grad(dx.sum(), X, allow_unused=True)
 
 
 def test_running_statistics_move_once_a_step():
