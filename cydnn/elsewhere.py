@@ -60,6 +60,8 @@ flash_attn_varlen_func single_prefill_with_kv_cache single_decode_with_kv_cache 
 fused_add_rmsnorm | it is add and rmsnorm of a cydnn.pygraph, which fuses them
 global_average_pool global_avg_pool | it is adaptive_avg_pool(x, 1)
 global_max_pool | it is adaptive_max_pool(x, 1)
+NSA experimental causal_conv1d_forward causal_conv1d_backward | it is none of the operations here: the
+    cudnn-frontend package compiles it for its own architectures
 reduce_window | it is max_pool or avg_pool
 asarray array asnumpy tensor zeros ones empty from_dlpack to_numpy | arrays are those of NumPy, torch,
     CuPy and JAX, as they are
@@ -189,6 +191,7 @@ subok like | the result is of the library of the arrays
 initial | sums begin at 0; add it to the result
 ddof correction unbiased | it is not among the options
 copy | the result is an array of its own, or out=
+padding_mode | what is padded is 0: pad the array by its own library before
 inplace | pass out=input to write over it
 stream | work goes to the current stream of the arrays' library; a cydnn.pygraph takes a handle's
 memory_format layout data_format dimension_numbers channels_last | shapes are (n, c, spatial…), and the

@@ -6,12 +6,26 @@ member reaches its siblings (``data_type.HALF.FLOAT``), as those of the package 
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from ..given import shown
 from ..status import BadParam
 
 
-class Enumeration(enum.Enum):
+class Members(enum.EnumMeta):
+    """A class of members, which says what they are where one is asked for that is none."""
+
+    if not TYPE_CHECKING:                        # to a checker a name that is not here is a mistake
+        def __getattr__(cls, name):
+            found = cls.__dict__.get("_member_map_", {})
+            if name in found:                    # Python before 3.12 asks here for each
+                return found[name]
+            if name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(f"{cls.__name__} has no member {name}; members are {' '.join(found)}")
+
+
+class Enumeration(enum.Enum, metaclass=Members):
     """An enumeration whose members know each other and turn into their numbers."""
 
     def __getattr__(self, name):

@@ -101,9 +101,9 @@ class TorchArrays:
             raise BadParam(f"{name}: must not require a gradient, as cydnn.torch alone records them; got a "
                            "tensor that does: call cydnn.torch's function of that name, or use "
                            "torch.no_grad()")
-        if x.layout is not torch.strided or x.is_conj() or x.is_neg():
-            raise BadParam(f"{name}: must be a strided tensor, neither conjugated nor negated; got "
-                           f"{x.layout}")
+        if x.is_nested or x.layout is not torch.strided or x.is_conj() or x.is_neg():
+            raise BadParam(f"{name}: must be a strided tensor, neither nested, conjugated nor negated; got "
+                           f"{'a nested one' if x.is_nested else x.layout}")
         if place not in ("cpu", "cuda"):
             raise BadParam(f"{name}: must be on the CPU or a CUDA device; got {place}")
         where = HOST if place == "cpu" else f"cuda:{x.device.index}"

@@ -100,6 +100,9 @@ def matmul(t, input: Array, other: Array):
     vectors = input.rank == 1, other.rank == 1
     a = t.in_front(input, 2) if vectors[0] else input
     b = t.look(other, lambda d, s: ((*d, 1), (*s, 0))) if vectors[1] else other
+    if a.dims[-1] != b.dims[-2]:
+        raise BadParam(f"matmul: other must have input's {a.dims[-1]} columns as rows; got input "
+                       f"{input.dims} and other {other.dims}")
     rank = max(a.rank, b.rank, 2)
     c = t.add(Matmul(compute=t.compute), "c", a=t.in_front(a, rank), b=t.in_front(b, rank))
     dims = c.dims[:-2] + c.dims[-2:-1] * (not vectors[0]) + c.dims[-1:] * (not vectors[1])

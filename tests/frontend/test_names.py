@@ -82,6 +82,8 @@ def test_members_are_like_those_of_the_package():
     assert str(half) == "data_type.HALF" and half.FLOAT is cudnn.data_type.FLOAT and half == half.HALF
     assert {half: 1}[cudnn.data_type.HALF] == 1 and pickle.loads(pickle.dumps(half)) is half
     assert cudnn.diagonal_alignment.BOTTOM_RIGHT != cudnn.diagonal_alignment.BOTTOM_RIGHT.TOP_LEFT
+    with pytest.raises(AttributeError, match="heur_mode has no member C; members are B FALLBACK A"):
+        cudnn.heur_mode.C
     with pytest.raises(AttributeError, match="data_type has no member FLOAT128; members are FLOAT DOUBLE"):
         half.FLOAT128
 

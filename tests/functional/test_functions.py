@@ -248,6 +248,7 @@ def test_operators_of_torch_need_torch(monkeypatch):
     ((X, W), dict(order="F"), "'order': the result lies as the input does: pass out="),
     ((X, W), dict(casting="safe"), "'casting': types are mixed freely, and dtype= is that of the result"),
     ((X, W), dict(data_format="NHWC"), r"'data_format': shapes are \(n, c, spatial…\), and the arrays'"),
+    ((X, W), dict(padding_mode="reflect"), "'padding_mode': what is padded is 0: pad the array by its own"),
     ((X, W), dict(keys=0), "unexpected keyword argument 'keys'$"),
     ((X,) * 8, {}, "too many positional")])
 def test_wrong_calls_are_those_of_python(args, kw, words):
@@ -294,6 +295,7 @@ REFUSED = [
     (lambda: F.softmax(np.ones(3, int)), "softmax: input must be of a float type, or dtype of one; got i64"),
     (lambda: F.exp(np.ones(3, int)), "exp: input must be of a float type, or dtype of one; got i64"),
     (lambda: F.gelu(X, "erf"), 'gelu: approximate must be "none" or "tanh"'),
+    (lambda: F.matmul(M, M), r"matmul: other must have input's 4 columns as rows; got input \(3, 4\) and"),
     (lambda: F.linear(M, V), r"linear: weight must have rank 2; got dims \(4,\)"),
     (lambda: F.layer_norm(X, 6), "layer_norm: normalized_shape must be the last of input's dims"),
     (lambda: F.layer_norm(X, 5, V), r"layer_norm: weight must have dims \(5,\); got \(4,\)"),

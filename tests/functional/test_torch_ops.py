@@ -196,6 +196,8 @@ def test_refusals():
     with C.replaced():
         assert torch.equal(T.max_pool2d(X, 2, dilation=2), T.max_pool2d(X, 2, dilation=2))
     assert "max_pool2d: dilation must be 1; got 2" in C.report()
+    with pytest.raises(BadParam, match="relu: input: must be a strided tensor, .*; got a nested one"):
+        C.relu(torch.nested.nested_tensor([X[0, 0, 0], X[0, 0, 1]]))
     with pytest.raises(BadParam, match="relu: out, device and explain must be left out, as cydnn"):
         C.relu(X, out=X)
     with pytest.raises(NotSupported, match="ceil: pointwise must have a gradient, as an array requires one"):
