@@ -95,8 +95,8 @@ def test_usage(text):
     (["some.txt"], "a file of problem lines must be given as @file; got 'some.txt': write @some.txt"),
     (["softmax_fwd 8x64 f32", "--repeat", "0"], "--repeat must be >= 1; got 0"),
     ([""], "there must be at least one problem"),
-    (["softmax_fwd 8x64 f32", "--device", "gpu"],
-     "device: must be \"cuda:N\", \"ptx:sm_N\", \"numpy\" or a device; got 'gpu'"),
+    (["softmax_fwd 8x64 f32", "--device", "tpu"],
+     "device: must be \"cuda:N\", \"ptx:sm_N\", \"numpy\" or a device; got 'tpu'"),
     (["@" + sys.executable], f"@file must be a file of problem lines; got {sys.executable!r} (not text)"),
 ])
 def test_bench_refuses_in_one_line(capsys, words, sentence):

@@ -132,13 +132,20 @@ def _operand_text(d: TensorDesc) -> str:
     return text + "@" + ",".join(map(str, d.strides))
 
 
+def _meant(name: str, known) -> str:
+    """The operations that begin so, or whose names are like it, for an error."""
+    from difflib import get_close_matches        # errors alone need it
+    found = [n for n in known if name and n.startswith(name)] or get_close_matches(name, known, 3, 0.7)
+    return f": did you mean {' or '.join(found[:3])}?" if found else ""
+
+
 def parse(text: str) -> Problem:
     from . import BY_NAME as OPS                 # the table imports this module
     if not isinstance(text, str):
         raise BadParam(f"problem: must be a line of text; got {shown(text)}")
     name, *words = text.split() or [""]
     if name not in OPS:
-        raise BadParam(f"problem: op must be one of {' '.join(OPS)}; got {shown(name)}")
+        raise BadParam(f"problem: op must be one of {' '.join(OPS)}; got {shown(name)}{_meant(name, OPS)}")
     op_class, reader = OPS[name], _Words(name)
     for word in words:
         _read(lambda: reader.take(word, op_class), word)

@@ -11,6 +11,8 @@ SOFTMAX, RNN, X = BY_NAME["softmax_fwd"](), BY_NAME["rnn_fwd"], TensorDesc.packe
 @pytest.mark.parametrize("text, sentence", [
     ("", "problem: op must be one of conv_fprop .*; got ''"),
     ("foo 3x4", "problem: op must be one of .*; got 'foo'"),
+    ("softmax 3x4", "got 'softmax': did you mean softmax_fwd or softmax_bwd?"),
+    ("mat_mul 3x4", "got 'mat_mul': did you mean matmul"),
     ("pooling_fwd n1c1h4w4 window=3x0", "problem: 'window=3x0' cannot be read: invalid literal"),
     ("rnn_fwd t2n3i4 bidirectional=yes", "rnn_fwd: bidirectional must be one of True False 1 0; got 'yes'"),
     ("softmax_fwd 3x4 groups=two", "problem: 'groups=two' cannot be read"),
