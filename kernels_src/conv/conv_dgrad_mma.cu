@@ -4,9 +4,9 @@ about   = """dx[ndhw, c] = sum over taps and k of dy @ w on tensor cores, NHWC, 
              tiles of {tile_m} pixels by {tile_n} channels."""
 T       = ["f16", "bf16"]
 Y       = ["f16", "bf16", "f32"]                  # what is stored; f32 where a copy to another layout rounds
-tile_m  = [128, 64]
-tile_n  = [128, 64, 256]
-when    = ["tile_m == 128 or tile_n < 256", "Y == T or Y == f32"]
+tile_m  = [128, 64, 256]
+tile_n  = [128, 64, 256, 32]
+when    = ["tile_m == 128 or tile_n < 256", "(tile_m == 256) == (tile_n == 32)", "Y == T or Y == f32"]
 targets = ["sm_80"]
 params  = ["const T* dy", "const T* w", "Y* dx", "float alpha", "float beta", "int images", "int rows",
            "int cols", "int k", "int dy_chunks", "int w_chunks", "int w_first", "int channels",
@@ -33,11 +33,15 @@ problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 e
 // Classes come with the most taps first, so that the short ones fill the end of the launch; classes without
 // taps store zeros.
 //
-// rows = pixels of the largest class, cols = channels of a group, k = filters of a group.
-// Chunks (16 bytes): dy_chunks in a pixel of dy, w_chunks in a filter. w_tap steps from tap
-// to tap, w_first is tap (0, 0, 0).
+// rows = pixels of the largest class, cols = channels of a group, k = filters of a group. The sum runs over
+// chunks (16 bytes) of (t, r, s, k) of a class, k innermost, as in conv_fprop_mma.cu: a thread copies chunk
+// `lane` of every k step of dy, and keeps its tap; the filters of that chunk are 8 rows of w, whose place
+// the threads that copy them get from it.
+// Chunks: dy_chunks in a pixel of dy, w_chunks in a filter. w_tap steps from tap to tap, w_first is tap
+// (0, 0, 0).
 // out: sizes of a class, three rounded down (at least 1), then three rounded up.
 #include "mma_rows.cuh"
+#include "tile/mma_narrow.cuh"
 #include "tile/store.cuh"
 
 namespace cydnn {
@@ -46,37 +50,44 @@ template <class Tile> struct DgradSource {
     static constexpr int pass = Tile::threads / CHUNKS, a_rows = Tile::m / pass;
     static constexpr int b_chunks = Tile::n / Elem::chunk, b_pass = Tile::threads / b_chunks;
     static constexpr int b_rows = Tile::k / b_pass;
-    const char *dy, *w;                   // the group's; w: this thread's k row and channel chunk
+    static_assert(b_pass % Elem::chunk == 0, "a thread's rows of w are at one place of their chunks");
+    const char *dy, *w;                   // the group's; w: this thread's row of a chunk, and channels
     const Row* row;                       // of this thread's first row, in shared memory: registers are short
     Window window;
-    int k, dy_chunks, w_chunks, lane, k_row, w_tap[3];
+    int k, tap_chunks, dy_chunks, w_chunks, k_row, w_tap[3];
     unsigned a_to, b_to;
     bool col_inside;
-    int k0, t, r, s;                             // the k step to load next: filters from k0 on of one tap
+    int chunk, t, r, s;                          // of the k step to load next, of dy
 
+    DEVICE void begin(int lane) { t = r = s = 0, chunk = lane, whole(); }
+    DEVICE void whole() {                        // a chunk behind those of a tap is one of another
+        NO_UNROLL while (chunk >= tap_chunks) {
+            chunk -= tap_chunks;
+            if (++s < window.taps[2]) continue;
+            s = 0;
+            if (++r < window.taps[1]) continue;
+            r = 0, ++t;
+        }
+    }
     DEVICE void load_a(int, unsigned stage) const {
-        const int chunk = k0 / Elem::chunk + lane, delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
+        const int delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const Row at = row[i * pass];
-            const bool inside = chunk * Elem::chunk < k && (at.mask & need) == need;
+            const bool inside = t < window.taps[0] && (at.mask & need) == need;
             cp_async_if<CHUNK>(inside, stage + a_to + i * pass * LINE, dy + i64(at.offset + delta) * CHUNK);
         }
     }
     DEVICE void load_b(int, unsigned stage) {
-        const char* from = w + (i64(k0) * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2]) * CHUNK;
+        const int filters = t < window.taps[0] ? k - chunk * Elem::chunk : 0;
+        const int mine = chunk * Elem::chunk * w_chunks + t * w_tap[0] + r * w_tap[1] + s * w_tap[2];
         UNROLL for (int i = 0; i < b_rows; ++i) {
-            const bool load = col_inside && k0 + k_row + i * b_pass < k;
+            const int lane = (k_row + i * b_pass) / Elem::chunk, from = __shfl_sync(~0u, mine, lane);
+            const bool load = k_row % Elem::chunk < __shfl_sync(~0u, filters, lane) && col_inside;
             cp_async_if<CHUNK>(load, stage + Tile::a_bytes + b_to + i * b_pass * b_chunks * CHUNK,
-                               from + i64(i * b_pass) * w_chunks * CHUNK);
+                               w + i64(from) * CHUNK);
         }
-        if ((k0 += Tile::k) >= k) {
-            k0 = 0;
-            if (++s == window.taps[2]) {
-                s = 0;
-                if (++r == window.taps[1]) r = 0, ++t;
-            }
-        }
+        chunk += CHUNKS, whole();
     }
     DEVICE void ahead(int) const {}
 };
@@ -93,8 +104,8 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     extern __shared__ unsigned char dynamic[];
     unsigned char* memory = dynamic + (-shared_address(dynamic) & 127);
     const unsigned shared = shared_address(memory);
-    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64;
-    const int group = blockIdx.y;
+    const int thread = threadIdx.x, lane = thread % 32, group = blockIdx.y;
+    const int warp_m = thread / 32 % Tile::warps_m, warp_n = thread / 32 / Tile::warps_m;
     unsigned tile_col, tile_row, e[3];
     const unsigned kind = m_tiles.divmod(n_tiles.divmod(blockIdx.x, tile_col), tile_row);
     e[0] = stride[1].divmod(stride[2].divmod(kind, e[2]), e[1]);
@@ -117,33 +128,33 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     if (m0 >= count) return;
     Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
     int* pixels = reinterpret_cast<int*>(table + tile_m);
-    if (Tile::threads == tile_m || thread < tile_m) {
+    NO_UNROLL for (int i = thread; i < tile_m; i += Tile::threads) {
         int at[4];
-        pixel_of(m0 + thread, sizes, at);
-        table[thread] = row_of(source.window, at, dy_chunks);
-        if (m0 + thread >= count) table[thread].mask = 0;
+        pixel_of(m0 + i, sizes, at);
+        table[i] = row_of(source.window, at, dy_chunks);
+        if (m0 + i >= count) table[i].mask = 0;
         int pixel = at[0];
         UNROLL for (int d = 0; d < 3; ++d)
             pixel = pixel * dx_size[d] + at[d + 1] * int(stride[d].by) + first_pixel[d];
-        pixels[thread] = m0 + thread < count ? pixel : -1;
+        pixels[i] = m0 + i < count ? pixel : -1;
     }
     __syncthreads();
     const int row = thread / CHUNKS, col_chunk = thread % source.b_chunks;
     constexpr int each = Tile::Elem::chunk;
-    source.row = table + row, source.lane = thread % CHUNKS;
-    source.a_to = swizzled(row, source.lane, LINE);
+    source.row = table + row;
+    source.a_to = swizzled(row, thread % CHUNKS, LINE);
     source.k_row = thread / source.b_chunks;
-    source.b_to = swizzled(source.k_row, col_chunk, source.b_chunks * CHUNK);
-    source.col_inside = n0 + col_chunk * each < cols, source.k = k;
+    source.b_to = across_place<source.b_chunks>(source.k_row, col_chunk);
+    source.col_inside = n0 + col_chunk * each < cols, source.k = k, source.tap_chunks = ceil_div(k, each);
     source.dy_chunks = dy_chunks, source.w_chunks = w_chunks;
-    source.k0 = source.t = source.r = source.s = 0;
+    source.begin(thread % CHUNKS);
     source.dy = reinterpret_cast<const char*>(dy) + i64(group) * k * Tile::Elem::bytes;
     source.w = reinterpret_cast<const char*>(w) +
-               (i64(group * k + source.k_row) * w_chunks + w_start + n0 / each + col_chunk) * CHUNK;
+               (i64(group * k + source.k_row % each) * w_chunks + w_start + n0 / each + col_chunk) * CHUNK;
 
     MmaSums<Tile> sums = {};
     const int* of_class = source.window.taps;
-    const int steps = of_class[0] * of_class[1] * of_class[2] * ceil_div(k, Tile::k);
+    const int steps = ceil_div(of_class[0] * of_class[1] * of_class[2] * source.tap_chunks, CHUNKS);
     mma_main<Tile>(sums, shared, steps, KMajorA<Tile>(shared, warp_m, lane),
                       MnMajorB<Tile>(shared, warp_n, lane), source);
     auto* results = reinterpret_cast<Tile::Sum*>(memory);

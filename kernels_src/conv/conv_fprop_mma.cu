@@ -4,9 +4,9 @@ about   = """y[npq, k] = im2col(x)[npq, trsc] @ w[k, trsc]^T on tensor cores, NH
              tiles of {tile_m} pixels by {tile_n} filters."""
 T       = ["f16", "bf16"]
 Y       = ["f16", "bf16", "f32"]                  # what is stored; f32 where a copy to another layout rounds
-tile_m  = [128, 64]
-tile_n  = [128, 64, 256]
-when    = ["tile_m == 128 or tile_n < 256", "Y == T or Y == f32"]
+tile_m  = [128, 64, 256]
+tile_n  = [128, 64, 256, 32]
+when    = ["tile_m == 128 or tile_n < 256", "(tile_m == 256) == (tile_n == 32)", "Y == T or Y == f32"]
 targets = ["sm_80"]
 params  = ["const T* x", "const T* w", "Y* y", "float alpha", "float beta", "int rows", "int cols",
            "int chunks", "int pixel_chunks", "int channels", "FastDiv n_tiles", "FastDiv tap_chunks",
@@ -29,6 +29,7 @@ problems = ["""conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 str
 // `lane` of every k step, for several rows: its tap is decoded once a step, so any number of whole chunks
 // works without waste, and a tap of one chunk makes 8 taps a step.
 #include "mma_rows.cuh"
+#include "tile/mma_narrow.cuh"
 #include "tile/store.cuh"
 
 namespace cydnn {
@@ -80,8 +81,8 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     extern __shared__ unsigned char dynamic[];
     unsigned char* memory = dynamic + (-shared_address(dynamic) & 127);
     const unsigned shared = shared_address(memory);
-    const int thread = threadIdx.x, lane = thread % 32, warp_m = thread / 32 % 2, warp_n = thread / 64;
-    const int group = blockIdx.y;
+    const int thread = threadIdx.x, lane = thread % 32, group = blockIdx.y;
+    const int warp_m = thread / 32 % Tile::warps_m, warp_n = thread / 32 / Tile::warps_m;
     unsigned tile;
     const int m0 = n_tiles.divmod(blockIdx.x, tile) * tile_m, n0 = tile * tile_n;
 
@@ -92,9 +93,10 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
         window.size[d] = size[d], window.stride[d] = stride[d], window.taps[d] = taps[d].by;
         window.first[d] = first[d], window.step[d] = step[d];
     }
-    // One thread decodes a row, all 8 threads that copy parts of it get it from here.
+    // A thread decodes a row or two, all 8 threads that copy parts of it get it from here.
     Row* table = reinterpret_cast<Row*>(memory + Tile::stages * Tile::stage_bytes);
-    if (Tile::threads == tile_m || thread < tile_m) source.decode(table[thread], m0 + thread, rows, out.v);
+    NO_UNROLL for (int i = thread; i < tile_m; i += Tile::threads)
+        source.decode(table[i], m0 + i, rows, out.v);
     __syncthreads();
     const int row = thread / CHUNKS;
     UNROLL for (int i = 0; i < source.a_rows; ++i) source.row[i] = table[row + i * source.pass];

@@ -245,8 +245,10 @@ class MmaTile(NamedTuple):
 
 TILES = (MmaTile(128, 256, 1, 0.80), MmaTile(128, 128, 2, 0.75), MmaTile(128, 64, 3, 0.62),
          MmaTile(64, 128, 3, 0.62), MmaTile(64, 64, 4, 0.50))
-BY_NAMES = {str(t): t for t in TILES}
-KNOB = Knob("tile", tuple(BY_NAMES))
+NARROW = MmaTile(256, 32, 2, 0.70)               # where images are written; not for filters
+IMAGE_TILES = (*TILES, NARROW)
+BY_NAMES = {str(t): t for t in IMAGE_TILES}
+KNOB, FILTER_KNOB = (Knob("tile", tuple(map(str, tiles))) for tiles in (IMAGE_TILES, TILES))
 PRODUCT = 1.35                                   # what a product takes of what its tiles say
 SECTOR, HALVES = 32, 1.3                         # bytes that come together; of a product with halves of them
 MEMORY, NEAR = 0.814, 2.6                        # share of the bandwidth; how two times that are near add up
@@ -255,9 +257,9 @@ PACKED = 0.42                                    # of the bandwidth, of a copy t
 FIXED_US = 2.68                                  # a block's start and end, with a 128 x 128 tile
 
 
-def tiles_for(dev):
+def tiles_for(dev, tiles=TILES):
     """Tiles whose stages fit into a block's shared memory."""
-    return [t for t in TILES if t.smem_bytes <= dev.smem_bytes]
+    return [t for t in tiles if t.smem_bytes <= dev.smem_bytes]
 
 
 def tile_us(tile: MmaTile, dev, blocks: int, steps: float) -> float:
@@ -275,7 +277,7 @@ def times(dev, m: int, n: int, steps: float, batch: int = 1) -> tuple:
     """((microseconds, tile), …), the fastest first,
     for ``batch`` products of m x n sums over ``steps`` k steps."""
     blocks = lambda t: ceil_div(m, t.m) * ceil_div(n, t.n) * batch
-    found = [(tile_us(t, dev, blocks(t), steps), i, t) for i, t in enumerate(tiles_for(dev))]
+    found = [(tile_us(t, dev, blocks(t), steps), i, t) for i, t in enumerate(tiles_for(dev, IMAGE_TILES))]
     return tuple([(us, t) for us, _, t in sorted(found)])
 
 

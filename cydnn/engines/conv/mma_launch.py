@@ -35,7 +35,8 @@ def dgrad_product(p) -> tuple:
     the classes share out the taps, so their mean counts."""
     g = mma.geometry(p)
     classes = prod(g.stride)
-    return class_rows(g), g.c, prod(g.taps) / classes * ceil_div(g.k, mma.LINE.elements), g.groups * classes
+    steps = prod(g.taps) / classes * mma.padded(g.k) / mma.LINE.elements
+    return class_rows(g), g.c, steps, g.groups * classes
 
 
 def dgrad(p, config, dy, w, store: dict, stored: str, fuse=None) -> Launch:

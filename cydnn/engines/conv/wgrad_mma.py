@@ -64,7 +64,7 @@ def ordered_sum(p, lead, fused, sums, splits: int, tap_channels: int) -> Launch:
 
 class WgradMma(Engine):
     """The base: what both forms do once x and dy are packed."""
-    knobs = (mma.KNOB, Knob("splits", lo=1, hi=65535))
+    knobs = (mma.FILTER_KNOB, Knob("splits", lo=1, hi=65535))
     notes = ("tensor_core", "deterministic")
 
     def refuse(self, p, dev):
