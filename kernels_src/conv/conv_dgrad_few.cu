@@ -7,9 +7,9 @@ ROWS    = [1, 2, 4, 8]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const T* w", "T* dx", "float alpha", "float beta", "int items",
            "int tiles", "int strips", "int strip", "int chunks", "int k", "int c", "int pitch",
-           "int is_flipped", "int in_pairs", "Array<int, 2> out", "Array<int, 2> window",
-           "Array<int, 2> first", "Array<int, 2> stride", "Array<int, 2> size", "Array<int, 2> pad",
-           "Array<int, 2> dilation", "Array<int, 2> taps", "Array<int64_t, 4> w_s",
+           "int is_flipped", "int in_pairs", "FastDiv apart", "int each", "Array<int, 2> out",
+           "Array<int, 2> window", "Array<int, 2> first", "Array<int, 2> stride", "Array<int, 2> size",
+           "Array<int, 2> pad", "Array<int, 2> dilation", "Array<int, 2> taps", "Array<int64_t, 4> w_s",
            "Array<int64_t, 4> dx_s", "Fuse fuse"]
 block   = [640, 1, 1]
 grid    = ["blocks", 1, 1]
@@ -18,7 +18,8 @@ extra   = ["blocks"]
 needs   = ["items >= 1", "strip >= 1", "tiles == ceil_div(out[1], 64)", "strips == ceil_div(out[0], strip)",
            "chunks == ceil_div(k, {line(T)})", "chunks * window[1] <= 12",
            "1 <= window[0] and window[0] <= ROWS", "window[1] >= 1", "pitch >= stride[1] * c",
-           "stride[0] * pitch <= 64 // ROWS"]
+           "each * pitch <= 64 // ROWS", "apart == ceil_div(stride[0], each)", "stride[0] <= 255",
+           "blocks % apart == 0"]
 marks   = ["epilogue"]
 problems = ["""conv_dgrad n2c{1 if ROWS == 8 else 3}h8w152 k{72 if ROWS < 8 else 40}\
 r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7} \
@@ -30,6 +31,8 @@ r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 els
                dilation=1,2 pad=1 mode=convolution {T} nhwc""",
             """{'conv_dgrad n3c16w67 k136s5 stride=2 pad=2 nhwc' if ROWS == 1 else ''} \
                {T if ROWS == 1 else ''}""",
+            """{'conv_dgrad n2c3h21w30 k24r11s11 stride4 pad2 nhwc' if ROWS == 4 else ''} \
+               {T if ROWS == 4 else ''}""",
             """{'conv_dgrad dy=1x24x9x6:' if ROWS == 2 else ''}{T if ROWS == 2 else ''}\
 {'@1536,1,168,24 w=24x3x2x1:' if ROWS == 2 else ''}{T if ROWS == 2 else ''}\
 {'@7,2,1,1 dx=1x3x10x6:' if ROWS == 2 else ''}{T if ROWS == 2 else ''}\
@@ -46,6 +49,9 @@ r{(4, 3, 7)[ROWS // 2] if ROWS < 8 else 7}s{(4, 3, 7)[ROWS // 2] if ROWS < 8 els
 // The taps along w are the same pixels of the stage, read a row of 128 bytes further on. The filters of a
 // block stay in shared memory: for 64 of k and a tap along w 64 rows of 64, as in tile/wgmma.cuh; where
 // there is no tap they are zero.
+//
+// Residues a that have no room beside each other go apart: `each` of them in each of `apart` blocks that
+// follow each other, which read the same rows of dy.
 //
 // An item is a strip of `strip` rows of 64 pixels of an image; each of the four warpgroups takes items of its
 // own, with a ring of stages of its own: between two rows a warpgroup waits for its products and stores.
@@ -64,7 +70,7 @@ struct Item { int image, row, rows, col; };                  // of the grid
 struct Class { int a, b, channel; bool is_there; };
 
 struct Few {
-    int items, tiles, strips, strip, chunks, k, c, pitch, is_flipped;
+    int items, tiles, strips, strip, chunks, k, c, pitch, is_flipped, each, part, place, places;
     const Array<int, 2>&out, &window, &first, &stride, &size, &pad, &dilation, &taps;
 
     DEVICE Item item(int index) const {
@@ -72,9 +78,11 @@ struct Few {
         return {rest / strips, row, min(strip, out[0] - row), tile * WIDE};
     }
     DEVICE Class column(int index) const {
-        const int a = index / pitch, rest = index % pitch, b = rest / c;
-        return {a, b, rest % c, a < stride[0] && b < stride[1]};
+        const int own = index / pitch, a = part * each + own, rest = index % pitch, b = rest / c;
+        return {a, b, rest % c, own < each && a < stride[0] && b < stride[1]};
     }
+    // The first item of a warpgroup of this block; they are places * WORKERS from each other.
+    DEVICE int first_item(int group) const { return place * WORKERS + group; }
     // The tap of residue `a` that reads `offset` further on in dy, or -1.
     template <int D> DEVICE int tap(int a, int offset) const {
         const int x = a + pad[D] - offset * stride[D], r = x / dilation[D];
@@ -99,7 +107,7 @@ struct FewRing {
 
 template <class T> DEVICE void few_produce(const Few& few, const CUtensorMap& dy, FewRing ring, int group) {
     const int bytes = (WIDE + few.window[1] - 1) * LINE;
-    NO_UNROLL for (int i = blockIdx.x * WORKERS + group; i < few.items; i += WORKERS * gridDim.x) {
+    NO_UNROLL for (int i = few.first_item(group); i < few.items; i += WORKERS * few.places) {
         const Item item = few.item(i);
         NO_UNROLL for (int row = 0; row < item.rows + few.window[0] - 1; ++row)
             NO_UNROLL for (int chunk = 0; chunk < few.chunks; ++chunk, ring.next()) {
@@ -226,16 +234,18 @@ DEVICE void few_sums(float (&d)[32], const Few& few, FewRing& ring, unsigned fil
 
 extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const T* w, T* dx, float alpha, float beta, int items, int tiles,
-    int strips, int strip, int chunks, int k, int c, int pitch, int is_flipped, int in_pairs,
-    Array<int, 2> out, Array<int, 2> window, Array<int, 2> first, Array<int, 2> stride, Array<int, 2> size,
+    int strips, int strip, int chunks, int k, int c, int pitch, int is_flipped, int in_pairs, FastDiv apart,
+    int each, Array<int, 2> out, Array<int, 2> window, Array<int, 2> first, Array<int, 2> stride, Array<int, 2> size,
     Array<int, 2> pad, Array<int, 2> dilation, Array<int, 2> taps, Array<i64, 4> w_s, Array<i64, 4> dx_s,
     Fuse fuse) {
     extern __shared__ unsigned char shared[];
     unsigned char* filters = shared + (-shared_address(shared) & 1023);
     unsigned char* stages = filters + PARTS * PART;
     uint64_t* barriers = reinterpret_cast<uint64_t*>(stages + WORKERS * STAGES * STAGE);
-    const Few few = {items, tiles, strips, strip, chunks, k, c, pitch, is_flipped,
-                     out, window, first, stride, size, pad, dilation, taps};
+    unsigned part;
+    const int place = apart.divmod(blockIdx.x, part), places = apart.div(gridDim.x);
+    const Few few = {items, tiles, strips, strip, chunks, k, c, pitch, is_flipped, each, int(part), place,
+                     places, out, window, first, stride, size, pad, dilation, taps};
     if (threadIdx.x == 0) {
         UNROLL for (int i = 0; i < 2 * WORKERS * STAGES; ++i) barrier_init(barriers + i, 1);
         barriers_begin();
@@ -253,7 +263,7 @@ extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     asm volatile("bar.sync 1, 512;" ::: "memory");
     FewRing ring(stages, barriers, role - 1);
     FewOut<T, ROWS> to(few, dx_s, dx, alpha, beta);
-    NO_UNROLL for (int i = blockIdx.x * WORKERS + role - 1; i < items; i += WORKERS * gridDim.x) {
+    NO_UNROLL for (int i = few.first_item(role - 1); i < items; i += WORKERS * few.places) {
         const Item item = few.item(i);
         to.begin(few, item);
         float d[32] = {};

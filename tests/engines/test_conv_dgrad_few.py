@@ -61,6 +61,8 @@ CORNERS = {                                      # what each is there for -> (ro
     "rows that no window met": (1, "n1c3h12w9 k8r2s3 stride=3,2 post_pad=1 bf16 nhwc"),
     "far padding": (2, "n1c3h4w3 k8r3s3 stride2 pre_pad=5 post_pad=4 f16 nhwc"),
     "flipped": (4, "n1c4h8w9 k24r5s3 stride=2,1 pad=2,1 mode=convolution f16 nhwc"),
+    "residues of the height apart": (4, "n2c3h30w33 k40r11s11 stride=4 pad=2 bf16 nhwc"),
+    "three residues in two parts": (2, "n1c4h16w33 k16r4s7 stride=3,4 pad=1 f16 nhwc"),
     "one dim": (1, "n2c4w70 k256s5 stride=2 pad=2 bf16 nhwc"),
 }
 
@@ -74,6 +76,13 @@ def test_corners(corner):
     assert launch.kernel.endswith(f"_r{rows}")
     for config in ENGINE.configs(match(problem), H200):
         hopper.check(ENGINE, problem, config, blended)
+
+
+def test_filters_in_no_whole_chunk():
+    """dy is copied to channels in whole 16 bytes."""
+    problem = Problem.parse("conv_dgrad n2c5h9w20 k13r3s3 pad1 bf16 nhwc")
+    assert len(steps(ENGINE, match(problem), H200)) == 2
+    hopper.check(ENGINE, problem, None, blended)
 
 
 @pytest.mark.parametrize("seed", [None, 3])
@@ -98,17 +107,20 @@ def test_nan_stays_near():
 
 
 REFUSED = {
-    "n2c64h8w8 k64r3s3 pad1 stride2 f16 nhwc": "c * strides must be at most 64; got 64 * 4",
-    "n2c3h30w30 k64r11s11 stride=4 f16 nhwc":
-        "c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
-        "got 3 * 16 * 3",
+    "n2c64h8w8 k64r3s3 pad1 stride2 f16 nhwc":
+        "c * stride of the width must be at most 64, and the stride of the height 255; got 64 * 2, and 2",
+    "n2c9h30w30 k64r11s11 stride=4,2 f16 nhwc":
+        "c * strides / 8 * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
+        "got 9 * 8 * 3",
+    "dy=2x8x3x5:f16@200,1,61,9 w=8x3x2x2:f16 dx=2x3x4x6:f16":
+        "dy must have dense pixels (NCHW, or NHWC with gaps between pixels); got strides (200, 1, 61, 9)",
     "n1c3h9w9 k512r3s3 pad1 f16 nhwc":
         "pixels of a row of dy that a pixel meets * ceil(k / 64) must be at most 12; got 24",
     "n2c8h8w8 k64r1s1 f16 nhwc":
         "w has one tap and the strides are 1: a product without windows; conv_dgrad_wgmma takes it",
     "n1c8h8w8 k8r1s1 groups=4 f16 nhwc": "groups must be 1; got 4",
     f"n1c8h{2 ** 33}w8 k8r{2 ** 33}s1 f16 nhwc":             # nothing is made for each of its taps
-        "c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
+        "c * strides / 8 * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
         f"got 8 * 1 * {2 ** 33}",
     "n1c2d3h8w8 k8t1r1s1 f16 nhwc": "dx must have at most 2 spatial dims; got 3",
 }

@@ -11,6 +11,7 @@ from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
+from ...tensor import TensorDesc
 from ..engine import Config, Engine, Knob, first_then, no_elements, together
 from ..tile.line import line_of
 from ..tile.maps import tiled_map
@@ -18,11 +19,12 @@ from ..tile.matrices import too_many
 from ..tile.program import TileProgram
 from . import mma
 from .view import behind_image
-from .wgmma import in_lines, not_in_lines
+from .wgmma import in_lines
 
 WIDE, WORKERS, COLUMNS = 64, 4, 64               # pixels at once, warpgroups of a block; of a product
 ROWS = (1, 2, 4, 8)                              # blocks of columns, one for each row of a window
 PARTS = 12                                       # of the filters that fit: a tap along w, 64 of the depth
+APART, TALLEST = 8, 255                          # most blocks that read a row of dy; most stride of height
 PRODUCT, STORE = 620, 84                         # clocks: four products 64 deep; four times a pair of columns
 SINGLES, START_US, MEMORY = 7, 11.3, 0.85        # of columns that leave alone; filters, first rows; bandwidth
 
@@ -31,22 +33,29 @@ SINGLES, START_US, MEMORY = 7, 11.3, 0.85        # of columns that leave alone; 
 class Union:
     """Geometry that all classes of pixels share, along h and w. Pixel ``stride * i + a`` of dx reads dy from
     ``i + first`` on, ``window`` pixels. A channel's column: ``a * pitch + b * c + channel``; ``rows``: blocks
-    of columns, 0 where they do not fit."""
+    of columns, 0 where they do not fit. ``each`` residues along h are columns of a block of threads, and
+    others of ``apart - 1`` others."""
     out: tuple                                   # pixels of the largest class
     first: tuple
     window: tuple
     pitch: int
     rows: int
+    each: int
+    apart: int
 
     @classmethod
     def of(cls, g: mma.MmaGeometry) -> "Union":
         dims = list(zip(g.size, g.taps, g.pad, g.stride, g.dilation))[1:]
         first, window = zip(*(_met(*dim) for dim in dims))
-        across = g.stride[2] * g.c
-        rows = next((r for r in ROWS if r >= window[0] and g.stride[1] * across <= COLUMNS // r), 0)
+        across, tall = g.stride[2] * g.c, g.stride[1]
+        least = next((r for r in ROWS if r >= window[0]), 0)
+        fits = lambda apart: ceil_div(tall, apart) * across <= COLUMNS // least
+        apart = next((n for n in range(1, APART + 1) if least and fits(n)), 0)
+        each = ceil_div(tall, max(apart, 1))
         even = ceil_div(across, 8) * 8           # so that a row of dx begins with a lane
-        pitch = even if rows and g.stride[1] * even <= COLUMNS // rows else across
-        return cls(tuple(ceil_div(d[0], d[3]) for d in dims), first, window, pitch, rows)
+        pitch = even if apart and each * even <= COLUMNS // least else across
+        return cls(tuple(ceil_div(d[0], d[3]) for d in dims), first, window, pitch, least if apart else 0,
+                   each, ceil_div(tall, each))
 
 
 def _met(size, taps, pad, stride, dilation) -> tuple[int, int]:
@@ -80,7 +89,7 @@ class ConvDgradFew(Engine):
         if p.dy.alignment < 16:
             yield f"dy must be aligned to 16 bytes; got {p.dy.alignment}"
         if not in_lines(p.dy):
-            yield from not_in_lines("dy", p.dy)
+            yield from mma.no_pixel_stride("dy", p.dy)
         yield from self.refuse_sizes(p, g)
         yield from fusion.reasons(self.tail(p))
 
@@ -95,19 +104,20 @@ class ConvDgradFew(Engine):
     def refuse_sizes(self, p, g):
         if prod(g.taps) * prod(g.stride) == 1:
             yield "w has one tap and the strides are 1: a product without windows; conv_dgrad_wgmma takes it"
-        if g.c * prod(g.stride) > COLUMNS:
-            yield f"c * strides must be at most {COLUMNS}; got {g.c} * {prod(g.stride)}"
+        if g.c * g.stride[2] > COLUMNS or g.stride[1] > TALLEST:
+            yield (f"c * stride of the width must be at most {COLUMNS}, and the stride of the height "
+                   f"{TALLEST}; got {g.c} * {g.stride[2]}, and {g.stride[1]}")
             return
         u = self.union(p)
         if not u.rows:
-            yield (f"c * strides * rows of dy that a pixel meets (to the next power of 2) must be at most "
-                   f"{COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
+            yield (f"c * strides / {APART} * rows of dy that a pixel meets (to the next power of 2) must be at "
+                   f"most {COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
         line = line_of(p).elements
         if (parts := u.window[1] * ceil_div(g.k, line)) > PARTS:
             yield (f"pixels of a row of dy that a pixel meets * ceil(k / {line}) must be at most "
                    f"{PARTS}; got {parts}")
         else:
-            yield from (f"dy: {reason}" for reason in kernels.map_reasons(self.pixels(p, u)))
+            yield from (f"dy: {reason}" for reason in kernels.map_reasons(self.pixels(p, u, p.ptr("dy"))))
         yield from too_many("pixels of dx", g.n * prod(g.size))
 
     @staticmethod
@@ -126,18 +136,23 @@ class ConvDgradFew(Engine):
         return self.tail(p) is None and leaves_in_pairs(g, self.lead(p).tensor)
 
     @staticmethod
-    def pixels(p, u):
+    def read(p) -> TensorDesc:
+        """dy as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
+        return p.dy if in_lines(p.dy) else mma.packed_desc(p.dy)
+
+    def pixels(self, p, u, pointer):
         """The map of dy: pixels of a row, and those that the window adds."""
-        d = p.dy
+        d = self.read(p)
         size, gaps = (*d.spatial[::-1], 1)[:2], (*d.strides[:1:-1], 0)[:2]
-        return tiled_map(p.ptr("dy"), d, (d.c, *size, d.n, 1), (*gaps, d.strides[0], 0),
+        return tiled_map(pointer, d, (d.c, *size, d.n, 1), (*gaps, d.strides[0], 0),
                          WIDE + u.window[1] - 1, 1, 1, 1)
 
     # ---- Choice ----
 
     def configs(self, p, dev):
         """Strips of rows that are as many as workers, or more where that evens them out."""
-        u, columns = self.union(p), p.dx.n * ceil_div(self.union(p).out[1], WIDE)
+        u = self.union(p)
+        columns = p.dx.n * ceil_div(u.out[1], WIDE) * u.apart
         fitting = {max(WORKERS * dev.sms * turns // columns, 1) for turns in (1, 2, 3, 4)} | {1}
         every = sorted({ceil_div(u.out[0], ceil_div(u.out[0], min(n, u.out[0]))) for n in fitting})
         every = [Config(splits=n) for n in every]
@@ -149,28 +164,30 @@ class ConvDgradFew(Engine):
         items = g.n * ceil_div(u.out[1], WIDE) * ceil_div(u.out[0], strip)
         stores = STORE * 16 // u.rows * (1 if self.in_pairs(p, g) else SINGLES)
         each = PRODUCT * u.window[1] * ceil_div(g.k, line.elements) + stores
-        rows = ceil_div(items, WORKERS * dev.sms) * (strip + u.window[0] - 1)
+        rows = ceil_div(items, WORKERS * (dev.sms // u.apart)) * (strip + u.window[0] - 1)
         busy = rows * each / dev.clock_mhz
         moved = line.bytes * (p.dx.count + p.dy.count * (strip + u.window[0] - 1) / strip)
         memory = moved / (MEMORY * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + START_US + together(8, busy, memory)
+        copied = 0.0 if in_lines(p.dy) else mma.copies_us(p, dev, "dy")
+        return dev.launch_us + copied + START_US + together(8, busy, memory)
 
     # ---- Launch ----
 
     def plan(self, p, dev, config):
-        g, u, lead = mma.geometry(p), self.union(p), self.lead(p)
+        g, u, lead, steps = mma.geometry(p), self.union(p), self.lead(p), []
+        dy = p.ptr("dy") if in_lines(p.dy) else mma.packed_operand(p, "dy", steps)
         strip, tiles = ceil_div(u.out[0], config.splits), ceil_div(u.out[1], WIDE)
         strips = ceil_div(u.out[0], strip)
         two = lambda strides: (strides[0], strides[1], *(0, 0, *strides[2:])[-2:])
-        args = dict(dy=self.pixels(p, u), w=p.ptr("w"), **lead.store(p), alpha=p.scalar("alpha"),
+        args = dict(dy=self.pixels(p, u, dy), w=p.ptr("w"), **lead.store(p), alpha=p.scalar("alpha"),
                     items=g.n * tiles * strips, tiles=tiles, strips=strips, strip=strip,
                     chunks=ceil_div(g.k, line_of(p).elements), k=g.k, c=g.c, pitch=u.pitch,
-                    is_flipped=int(g.is_flipped), in_pairs=int(self.in_pairs(p, g)), out=u.out,
-                    window=u.window, first=u.first, stride=g.stride[1:], size=g.size[1:], pad=g.pad[1:],
-                    dilation=g.dilation[1:], taps=g.taps[1:], w_s=two(p.w.strides),
+                    is_flipped=int(g.is_flipped), in_pairs=int(self.in_pairs(p, g)), apart=u.apart,
+                    each=u.each, out=u.out, window=u.window, first=u.first, stride=g.stride[1:],
+                    size=g.size[1:], pad=g.pad[1:], dilation=g.dilation[1:], taps=g.taps[1:], w_s=two(p.w.strides),
                     dx_s=two(lead.tensor.strides))
-        blocks = min(ceil_div(args["items"], WORKERS), dev.sms)
-        return [Launch(f"conv_dgrad_few_{p.w.dtype}_r{u.rows}", args, dict(blocks=blocks),
+        blocks = min(ceil_div(args["items"], WORKERS), dev.sms // u.apart) * u.apart
+        return [*steps, Launch(f"conv_dgrad_few_{p.w.dtype}_r{u.rows}", args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]
 
     # ---- Errors ----

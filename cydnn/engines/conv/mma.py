@@ -161,6 +161,12 @@ def is_direct(d: TensorDesc) -> bool:
     return d.is_packed("nhwc") and d.c % CHUNK == 0
 
 
+def packed_desc(d: TensorDesc) -> TensorDesc:
+    """The copy of a tensor that ``packed_operand`` makes: NHWC, its channels in whole chunks."""
+    whole = TensorDesc.packed(d.dtype, (d.n, padded(d.c), *d.spatial), "nhwc")
+    return TensorDesc(d.dtype, d.dims, whole.strides)
+
+
 def _pixels(d: TensorDesc) -> dict:
     pixels = prod(d.spatial)
     channel_stride = d.strides[1] if d.c > 1 else 1

@@ -254,10 +254,7 @@ def image_map(p, name: str, width: int, height: int):
 
 def _filters_read(p) -> TensorDesc:
     """w as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
-    if in_lines(p.w):
-        return p.w
-    whole = TensorDesc.packed(p.w.dtype, (p.w.n, mma.padded(p.w.c), *p.w.spatial), "nhwc")
-    return TensorDesc(p.w.dtype, p.w.dims, whole.strides)
+    return p.w if in_lines(p.w) else mma.packed_desc(p.w)
 
 
 def pixel_step(d) -> int | None:
