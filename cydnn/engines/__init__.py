@@ -31,6 +31,8 @@ from .conv.fprop_wgmma_prologue import ConvFpropWgmmaPrologue, ConvFpropWgmmaRou
 from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
+from .conv.joined_pixels import ConvDgradJoinedPixels, ConvFpropJoinedPixels
+from .conv.patches import ConvDgradPatches, ConvFpropPatches, ConvWgradPatches
 from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
 from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
 from .conv.simt import ConvDgradSimt, ConvFpropIndexed, ConvFpropSimt
@@ -119,17 +121,17 @@ PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, front 160 to 169
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
-    ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropProduct(*PRODUCTS), ConvFpropRepack,
-    ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
+    ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels, ConvFpropPatches,
+    ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
     ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
     ConvFpropFft, ConvFpropFftTiling, ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded,
     ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
-    ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradProduct(*PRODUCTS), ConvDgradRepack,
-    ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
+    ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels, ConvDgradPatches,
+    ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
     ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
-    ConvWgradWgmma, ConvWgradMma, ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack,
+    ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack,
     ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,

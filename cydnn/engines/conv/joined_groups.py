@@ -8,13 +8,14 @@ import numpy as np
 
 from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...ops import ConvDgrad, ConvFprop, ConvWgrad
-from ...steps import Launch, Pointer, mapped
+from ...steps import Launch
 from ...tensor import TensorDesc
-from ..engine import Engine, no_variant, wrong_device
+from ..engine import no_variant, wrong_device
 from ..nested import AFTER_US
 from .dgrad_mma import ConvDgradMma
 from .dgrad_wgmma import ConvDgradWgmma
 from .fprop_mma import ConvFpropMma
+from .inner import InnerConv
 from .view import Lifted
 from .wgmma import ConvFpropWgmma
 from .wgrad_mma import ConvWgradMma
@@ -23,10 +24,8 @@ from .wgrad_wgmma import ConvWgradWgmma
 LINE = 64                                        # channels that the tile programs take at once
 
 
-class JoinedGroups(Engine):
+class JoinedGroups(InnerConv):
     """What the three directions share: the convolution of joined groups, which one of ``inner`` computes."""
-    notes = ("deterministic", "tensor_core")
-    inner: tuple = ()
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
@@ -44,8 +43,7 @@ class JoinedGroups(Engine):
                    f" got {groups} groups of {filters.c}")
         elif not filters.count or not image.count:
             yield f"{p.op.parts[1]} must have elements; got dims {filters.dims}"
-        elif not self.found(p, dev):
-            reasons = "; ".join(s for e in self.inner for s in e.reasons(self.nested(p), dev))
+        elif reasons := self.untaken(p, dev):
             yield f"no engine takes the convolution of joined groups: {reasons}"
 
     @staticmethod
@@ -69,16 +67,6 @@ class JoinedGroups(Engine):
         scaled = {} if names[1] in p.op.writes else {n: p.scalar(n) for n in ("alpha", "beta")}
         return Match.single(Graph([Node(p.op, dict(zip(names, (1, 2, 3))), scaled)], tensors))
 
-    @once_per_match
-    def found(self, p, dev) -> list:
-        """(µs, number, engine, configuration) of the engines that take it, the cheapest first."""
-        match, rows = self.nested(p), []
-        for number, engine in enumerate(self.inner):
-            if engine.accepts(match, dev):
-                config = engine.best(match, dev)
-                rows.append((engine.cost(match, dev, config), number, engine, config))
-        return sorted(rows, key=lambda row: row[:2])
-
     def cost(self, p, dev, config):
         return dev.launch_us + AFTER_US + self.found(p, dev)[0][0]
 
@@ -88,17 +76,11 @@ class JoinedGroups(Engine):
         groups = p.operands[p.op.parts[0]].c // given.c
         return dict(group_filters=given.n // groups, groups=self.joined(p), taps=Lifted.of(given).size)
 
-    def steps(self, p, dev, where: dict) -> list:
-        """The launches of the nested convolution at these addresses."""
-        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
-        _, _, engine, config = self.found(p, dev)[0]
-        return [mapped(step, turn) for step in engine.plan(self.nested(p), dev, config)]
-
     def plan(self, p, dev, config):
         names, given = p.op.parts, p.operands["w"]
         lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
         joined = p.scratch(count * given.dtype.bytes)
-        args = dict(w=p.ptr("w"), joined=joined, count=count, group_channels=given.c,
+        args = dict(w=p.ptr("w"), joined=joined, count=count, filters=given.n, group_channels=given.c,
                     channels=given.c * self.joined(p), w_k=lifted.n_step, w_c=lifted.c_step, w_s=lifted.steps,
                     **self.geometry(p))
         join = Launch(f"conv_groups_join_{given.dtype}", args, {})

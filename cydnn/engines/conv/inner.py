@@ -1,0 +1,38 @@
+"""Convolutions that another convolution of the same direction computes, over operands in another form."""
+from __future__ import annotations
+
+from ...graph import Match, once_per_match
+from ...steps import Pointer, mapped
+from ..engine import Engine
+
+
+class InnerConv(Engine):
+    """The base: ``nested`` is the convolution that one of ``inner`` computes; its operands are uids 1 to 3 in
+    the order of ``op.parts``."""
+    notes = ("deterministic", "tensor_core")
+    inner: tuple = ()
+
+    def nested(self, p) -> Match:
+        raise NotImplementedError
+
+    @once_per_match
+    def found(self, p, dev) -> list:
+        """(µs, number, engine, configuration) of the engines that take it, the cheapest first."""
+        match, rows = self.nested(p), []
+        for number, engine in enumerate(self.inner):
+            if engine.accepts(match, dev):
+                config = engine.best(match, dev)
+                rows.append((engine.cost(match, dev, config), number, engine, config))
+        return sorted(rows, key=lambda row: row[:2])
+
+    def untaken(self, p, dev) -> str:
+        """Why none of the engines takes it; empty where one does."""
+        if self.found(p, dev):
+            return ""
+        return "; ".join(s for e in self.inner for s in e.reasons(self.nested(p), dev))
+
+    def steps(self, p, dev, where: dict) -> list:
+        """The launches of the nested convolution at these addresses."""
+        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+        _, _, engine, config = self.found(p, dev)[0]
+        return [mapped(step, turn) for step in engine.plan(self.nested(p), dev, config)]
