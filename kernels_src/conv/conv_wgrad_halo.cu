@@ -6,30 +6,34 @@ about   = """Sums of dw[k, taps and channels] = dy[pixels, k]^T @ im2col(x)[pixe
 T       = ["f16", "bf16"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap dy", "const CUtensorMap x", "float* parts", "int filters", "int channels",
-           "int tap_channels", "int works", "int each", "int splits", "int rows", "int pitch", "int steps",
-           "int x_rows", "int stages", "int is_flipped", "Array<int, 3> taps", "Array<int, 3> dilation",
-           "Array<int, 3> first", "FastDiv row_blocks", "FastDiv depth", "FastDiv tiles_c",
-           "FastDiv tiles_k", "FastDiv tap_groups", "FastDiv tap_depth", "int groups"]
+           "int tap_channels", "int works", "int each", "int splits", "int rows", "int columns", "int pitch",
+           "int steps", "int x_rows", "int stages", "int is_flipped", "Array<int, 3> taps",
+           "Array<int, 3> dilation",
+           "Array<int, 3> first", "FastDiv strips", "FastDiv row_blocks", "FastDiv depth",
+           "FastDiv tiles_c", "FastDiv tiles_k", "FastDiv tap_groups", "FastDiv tap_depth", "int groups"]
 block   = [384, 1, 1]
 grid    = ["tiles_c * tiles_k * tap_groups * tap_depth * groups", "splits", 1]
 smem    = "1024 + 128 * stages * (16 * steps + x_rows)"
 needs   = ["filters >= 1", "channels >= 1", "tap_channels % 64 == 0", "channels <= tap_channels",
            "tiles_c * 64 == tap_channels", "tiles_k == ceil_div(filters, 64)", "tap_depth == taps[0]",
            "tap_groups == ceil_div(taps[1] * taps[2], 9)", "each * splits >= works",
-           "each * (splits - 1) < works", "splits < 65536", "rows * pitch <= 16 * steps", "pitch <= 256",
+           "each * (splits - 1) < works", "splits < 65536", "rows * columns <= 16 * steps", "pitch <= 256",
+           "columns <= pitch", "strips == 1 or rows == 1",
            "1 <= stages and stages <= 8", "x_rows % 8 == 0", "rows + (taps[1] - 1) * dilation[1] <= 256",
            "16 * steps + ((taps[1] - 1) * dilation[1]) * pitch + (taps[2] - 1) * dilation[2] <= x_rows"]
 problems = ["""conv_wgrad n2c64h9w13 k40r3s2 dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """conv_wgrad n1c21d3h5w6 k24t2r3s4 dilation=1,2,1 pre_pad=1,0,2 post_pad=0,2,1 \
                mode=convolution x=1x21x3x5x6:{T}@2160,1,720,144,24 dw=24x21x2x3x4:{T} {T} nhwc""",
+            "conv_wgrad n1c16h3w260 k8r3s3 pad1 {T} nhwc",
             """conv_wgrad n3c128h19w5 k72r3s3 pad1 groups=2 {T} nhwc"""]
 @*/
 // A block: 64 filters x 64 channels x up to 9 taps of one depth of the filter, over `each` of the works: a
-// work is `rows` rows of one image of dy. A stage has these rows, `pitch` = width + reach of the taps pixels
-// each, zeros where dy has no pixel, up to whole steps of 16 pixels (MmaElem::k); then as many rows of x and
-// those that the taps reach, of the same pitch. So tap (r, s) of the pixel at place i is the pixel of x at
-// place i + r * dilation * pitch + s * dilation: the same panel, begun further down. parts: [split][filter]
-// [tap][tap_channels] of all groups. first: -pad. The dims of the maps: c, w, h, d, n.
+// work is `rows` rows of one image of dy, or one of `strips` parts of a row. A stage has these rows, `pitch`
+// = width + reach of the taps pixels each, zeros where dy has no pixel, up to whole steps of 16 pixels
+// (MmaElem::k); then as many rows of x and those that the taps reach, of the same pitch. Of a part of a row
+// dy has `columns` pixels, and zeros up to whole steps. So tap (r, s) of the pixel at place i is the pixel of
+// x at place i + r * dilation * pitch + s * dilation: the same panel, begun further down. parts: [split]
+// [filter][tap][tap_channels] of all groups. first: -pad. The dims of the maps: c, w, h, d, n.
 #include "lib/hopper.cuh"
 
 namespace cydnn {
@@ -132,9 +136,10 @@ DEVICE void zero_rows(const HaloStages& ring, int first, int last) {
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const __grid_constant__ CUtensorMap x, float* parts, int filters,
-    int channels, int tap_channels, int works, int each, int splits, int rows, int pitch, int steps,
-    int x_rows, int stages, int is_flipped, Array<int, 3> taps, Array<int, 3> dilation, Array<int, 3> first,
-    FastDiv row_blocks, FastDiv depth, FastDiv tiles_c, FastDiv tiles_k, FastDiv tap_groups,
+    int channels, int tap_channels, int works, int each, int splits, int rows, int columns, int pitch,
+    int steps, int x_rows, int stages, int is_flipped, Array<int, 3> taps, Array<int, 3> dilation,
+    Array<int, 3> first,
+    FastDiv strips, FastDiv row_blocks, FastDiv depth, FastDiv tiles_c, FastDiv tiles_k, FastDiv tap_groups,
     FastDiv tap_depth, int groups) {
     constexpr int depth_each = MmaElem<T>::k;            // pixels of a step
     extern __shared__ unsigned char shared[];
@@ -142,7 +147,7 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     HaloStages ring = {shared + (-shared_address(shared) & 1023), barriers, barriers + 8,
                        LINE * (depth_each * steps + x_rows), LINE * depth_each * steps, stages, 0, 0};
     const int reach = rows + (taps[1] - 1) * dilation[1];                // rows of x in a stage
-    zero_rows(ring, rows * pitch, depth_each * steps);
+    zero_rows(ring, rows * columns, depth_each * steps);
     zero_rows(ring, depth_each * steps + reach * pitch, depth_each * steps + x_rows);
     if (threadIdx.x == 0) {
         UNROLL for (int s = 0; s < 8; ++s) barrier_init(ring.full + s, 1), barrier_init(ring.empty + s, 2);
@@ -163,13 +168,15 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
         registers_give<40>();
         const int at_t = int(is_flipped ? taps[0] - 1 - t : t) * dilation[0] + first[0];
         if (threadIdx.x == 0) NO_UNROLL for (int work = begin; work < begin + count; ++work, ring.next()) {
-            unsigned block, plane, image = depth.divmod(row_blocks.divmod(unsigned(work), block), plane);
-            const int row = int(block) * rows;
+            unsigned strip, block, plane;
+            const unsigned rest = row_blocks.divmod(strips.divmod(unsigned(work), strip), block);
+            const unsigned image = depth.divmod(rest, plane);
+            const int row = int(block) * rows, col = int(strip) * columns;
             barrier_wait(ring.empty + ring.stage, ring.phase ^ 1);       // a new barrier lets it pass
-            barrier_expect(ring.full + ring.stage, (rows + reach) * pitch * LINE);
-            tensor_load(ring.dy(), dy, {tile.group * filters + tile.filter, 0, row, int(plane), int(image)},
+            barrier_expect(ring.full + ring.stage, (rows * columns + reach * pitch) * LINE);
+            tensor_load(ring.dy(), dy, {tile.group * filters + tile.filter, col, row, int(plane), int(image)},
                         ring.full + ring.stage);
-            tensor_load(ring.x(), x, {tile.group * channels + tile.channel, first[2], row + first[1],
+            tensor_load(ring.x(), x, {tile.group * channels + tile.channel, col + first[2], row + first[1],
                                       int(plane) + at_t, int(image)}, ring.full + ring.stage);
         }
         return;

@@ -109,8 +109,9 @@ def test_corners(op_class, corner):
     check(engine, p, config=next(c for c in engine.configs(p, H200) if c.tile == "m64n64"))
 
 
-@pytest.mark.parametrize("op_class, tile", [(op, str(t)) for op in (ConvFprop, ConvDgrad, ConvWgrad) for t in (
-    conv_mma.TILES if op is ConvWgrad else conv_mma.IMAGE_TILES)])
+@pytest.mark.parametrize("op_class, tile", [
+    (op, str(tile)) for op in (ConvFprop, ConvDgrad, ConvWgrad)
+    for tile in (conv_mma.TILES if op is ConvWgrad else conv_mma.IMAGE_TILES)])
 def test_random_problems(op_class, tile):
     """Every tile, both layouts, flipped filters, groups, odd channels, 1 to 3 spatial dims;
     every second one split where it can be."""

@@ -34,6 +34,8 @@ def test_most_draws_are_taken():
 
 CORNERS = {                                      # what each is there for -> problem
     "works of many images": "conv_wgrad n9c64h5w5 k64r3s3 pad1 bf16 nhwc",
+    "rows in parts": "conv_wgrad n2c16h3w260 k24r3s3 pad1 bf16 nhwc",
+    "parts of which the last is short": "conv_wgrad n1c8d2h2w530 k8t2r1s4 pad=1,0,2 dilation=1,1,3 f16 nhwc",
     "more taps than a block has": "conv_wgrad n2c8h16w16 k8r5s7 pad=2,3 f16 nhwc",
     "nothing but padding in reach of some pixels": "conv_wgrad n1c8h3w3 k8r3s3 pre_pad=5 post_pad=4 f16 nhwc",
     "one step and a pixel": "conv_wgrad n5c128h1w17 k24r1s1 bf16 nhwc",
@@ -73,8 +75,8 @@ REFUSED = [
      "multiples of 8 (16 bytes); got strides (128, 16, 4, 1)"),
     ("conv_wgrad n1c8h4w4 k12r1s1 f16 nhwc", "dy must have contiguous channels, and other strides that are "
      "multiples of 8 (16 bytes); got strides (192, 1, 48, 12)"),
-    ("conv_wgrad n1c8h4w300 k8r1s1 f16 nhwc", "two stages of a row of dy and the rows of x that its taps "
-     "meet must fit into 231168 bytes and boxes of 256; got rows of 300 and taps of (1, 1, 1)"),
+    ("conv_wgrad n1c8h4w4200 k8r1s1 f16 nhwc", "two stages of a 16th of a row of dy and the rows of x that its "
+     "taps meet must fit into 231168 bytes and boxes of 256; got rows of 4200 and taps of (1, 1, 1)"),
     ("conv_wgrad n1c8h4w4 k8r1s1 f16 nhwc align=8", "dy must be aligned to 16 bytes; got 8"),
     ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x must have elements; got dims"),
     ("conv_wgrad n1c8h4w4 k32r1s1 groups=4 f16 nhwc",

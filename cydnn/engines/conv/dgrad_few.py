@@ -110,8 +110,8 @@ class ConvDgradFew(Engine):
             return
         u = self.union(p)
         if not u.rows:
-            yield (f"c * strides / {APART} * rows of dy that a pixel meets (to the next power of 2) must be at "
-                   f"most {COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
+            yield (f"c * strides / {APART} * rows of dy that a pixel meets (to the next power of 2) must be "
+                   f"at most {COLUMNS}; got {g.c} * {prod(g.stride)} * {u.window[0]}")
         line = line_of(p).elements
         if (parts := u.window[1] * ceil_div(g.k, line)) > PARTS:
             yield (f"pixels of a row of dy that a pixel meets * ceil(k / {line}) must be at most "
@@ -184,8 +184,8 @@ class ConvDgradFew(Engine):
                     chunks=ceil_div(g.k, line_of(p).elements), k=g.k, c=g.c, pitch=u.pitch,
                     is_flipped=int(g.is_flipped), in_pairs=int(self.in_pairs(p, g)), apart=u.apart,
                     each=u.each, out=u.out, window=u.window, first=u.first, stride=g.stride[1:],
-                    size=g.size[1:], pad=g.pad[1:], dilation=g.dilation[1:], taps=g.taps[1:], w_s=two(p.w.strides),
-                    dx_s=two(lead.tensor.strides))
+                    size=g.size[1:], pad=g.pad[1:], dilation=g.dilation[1:], taps=g.taps[1:],
+                    w_s=two(p.w.strides), dx_s=two(lead.tensor.strides))
         blocks = min(ceil_div(args["items"], WORKERS), dev.sms // u.apart) * u.apart
         return [*steps, Launch(f"conv_dgrad_few_{p.w.dtype}_r{u.rows}", args, dict(blocks=blocks),
                        fusion.at("epilogue", self.tail(p)))]

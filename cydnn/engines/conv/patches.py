@@ -31,9 +31,9 @@ class Patches(InnerConv):
         pre, _, stride, dilation = p.op.geometry(image.rank)
         taps, wide = w.spatial[-1], image.spatial[-1]
         if not taps == stride[-1] > 1 or dilation[-1] > 1 or pre[-1] or image.c != w.c:
-            yield (f"taps of a row must be the stride of the width, 2 and more, without padding, dilation and "
-                   f"groups; got {taps} taps, stride {stride[-1]}, padding {pre[-1]}, dilation {dilation[-1]}, "
-                   f"{image.c // w.c} groups")
+            yield (f"taps of a row must be the stride of the width, 2 and more, without padding, dilation "
+                   f"and groups; got {taps} taps, stride {stride[-1]}, padding {pre[-1]}, dilation "
+                   f"{dilation[-1]}, {image.c // w.c} groups")
             return
         if out.spatial[-1] * taps > wide or p.op.parts[0] in p.op.writes and out.spatial[-1] * taps < wide:
             yield f"the width must be {out.spatial[-1]} whole patches of {taps}; got {wide}"

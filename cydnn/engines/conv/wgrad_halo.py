@@ -23,7 +23,7 @@ from .wgrad_mma import STORES, ordered_sum
 from .wgrad_wgmma import no_chunks, tap_columns
 
 TAPS = 9                                         # of a block
-BOX, STAGES = 256, 8                             # a side of a box; most stages
+BOX, STAGES, STRIPS = 256, 8, 16                 # a side of a box; most stages; most parts of a row
 SMEM_BYTES = 227 * 1024 - 256                    # of a block on sm_90, beside its barriers
 RATE, EACH = 0.82, 40                           # share of the math rate; clocks of a work beside it
 START = 13000                                    # clocks beside the works
@@ -31,9 +31,12 @@ START = 13000                                    # clocks beside the works
 
 @dataclass(frozen=True)
 class HaloRows:
-    """The cut of images: works of ``rows`` rows of ``pitch`` pixels, which take ``steps`` instructions; of
-    ``lines`` lines in each of ``stages`` stages, ``x_rows`` are x."""
+    """The cut of images: works of ``rows`` rows of ``pitch`` pixels, or of one of ``strips`` parts of a row;
+    dy comes in ``columns`` of a row. A work takes ``steps`` instructions; of ``lines`` lines in each of
+    ``stages`` stages, ``x_rows`` are x."""
     rows: int
+    strips: int
+    columns: int
     pitch: int
     steps: int
     x_rows: int
@@ -42,19 +45,28 @@ class HaloRows:
     works: int
 
 
-def _rows(g, rows: int, k: int, room: int) -> HaloRows | None:
-    """The cut into works of so many rows, ``k`` pixels an instruction; None where two of their stages find
-    no ``room``."""
+def _rows(g, rows: int, k: int, room: int, strips: int = 1) -> HaloRows | None:
+    """The cut into works of so many rows, or of parts of one, ``k`` pixels an instruction; None where two of
+    their stages find no ``room``."""
     reach = [(r - 1) * d for r, d in zip(g.taps, g.dilation)]
-    pitch = g.out[2] + reach[2]
-    steps = ceil_div(rows * pitch, k)
+    width = g.out[2] if strips == 1 else ceil_div(ceil_div(g.out[2], strips), k) * k
+    pitch = width + reach[2]
+    columns = pitch if strips == 1 else width    # in a row's zeros the taps meet those of the next row
+    steps = ceil_div(rows * columns, k)
     read = max(k * steps + reach[1] * pitch + reach[2], (rows + reach[1]) * pitch)
     x_rows = ceil_div(read, 8) * 8
     lines = k * steps + x_rows
     stages = min(room // (LINE_BYTES * lines), STAGES)
     if pitch > BOX or rows + reach[1] > BOX or stages < 2:
         return None
-    return HaloRows(rows, pitch, steps, x_rows, lines, stages, g.n * g.out[0] * ceil_div(g.out[1], rows))
+    works = g.n * g.out[0] * ceil_div(g.out[1], rows) * ceil_div(g.out[2], width)
+    return HaloRows(rows, ceil_div(g.out[2], width), columns, pitch, steps, x_rows, lines, stages, works)
+
+
+def _parts(g, k: int, room: int) -> list[HaloRows]:
+    """The cut into parts of a row, for rows that find no room: of the fewest instructions, most stages."""
+    found = [cut for strips in range(2, STRIPS + 1) if (cut := _rows(g, 1, k, room, strips))]
+    return [min(found, key=lambda cut: (cut.strips * cut.steps, -cut.stages))] if found else []
 
 
 class ConvWgradHalo(Engine):
@@ -99,13 +111,13 @@ class ConvWgradHalo(Engine):
 
     def _refuse_sizes(self, p, g):
         if not self._cuts(p):
-            yield (f"two stages of a row of dy and the rows of x that its taps meet must fit into {_room(p)} "
-                   f"bytes and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
+            yield (f"two stages of a {STRIPS}th of a row of dy and the rows of x that its taps meet must fit "
+                   f"into {_room(p)} bytes and boxes of {BOX}; got rows of {g.out[2]} and taps of {g.taps}")
         if (sums := _sums(p)) > MOST:
             yield (f"dw must have at most {MOST} elements, channels padded to {line_of(p).elements}; "
                    f"got {sums}")
-        if g.n * g.out[0] * g.out[1] > MOST:
-            yield f"rows of dy must be at most {MOST}; got {g.n * g.out[0] * g.out[1]}"
+        if STRIPS * g.n * g.out[0] * g.out[1] > MOST:
+            yield f"rows of dy must be at most {MOST // STRIPS}; got {g.n * g.out[0] * g.out[1]}"
 
     @staticmethod
     def _tail(p):
@@ -119,7 +131,7 @@ class ConvWgradHalo(Engine):
         """Every cut into rows that there is."""
         g, k, room = mma.geometry(p), line_of(p).k, _room(p)
         found = (_rows(g, rows, k, room) for rows in range(1, min(g.out[1], BOX) + 1))
-        return tuple(cut for cut in found if cut)
+        return tuple(cut for cut in found if cut) or tuple(_parts(g, k, room))
 
     def configs(self, p, dev):
         cuts = self._cuts(p)
@@ -162,11 +174,12 @@ class ConvWgradHalo(Engine):
         channels = tap_columns(p, g.c)
         sums = p.scratch(line_of(p).sum_bytes * splits * _sums(p))
         reach = (g.taps[1] - 1) * g.dilation[1]
-        args = dict(dy=image_map(p, "dy", cut.pitch, cut.rows), parts=sums, filters=g.k, channels=g.c,
+        args = dict(dy=image_map(p, "dy", cut.columns, cut.rows), parts=sums, filters=g.k, channels=g.c,
                     x=image_map(p, "x", cut.pitch, cut.rows + reach), tap_channels=channels,
-                    works=cut.works, each=each, splits=splits, rows=cut.rows, pitch=cut.pitch,
-                    steps=cut.steps, x_rows=cut.x_rows, stages=cut.stages, is_flipped=int(g.is_flipped),
-                    taps=g.taps, dilation=g.dilation, first=tuple(-a for a in g.pad),
+                    works=cut.works, each=each, splits=splits, rows=cut.rows, columns=cut.columns,
+                    pitch=cut.pitch, steps=cut.steps, x_rows=cut.x_rows, stages=cut.stages,
+                    is_flipped=int(g.is_flipped), taps=g.taps, dilation=g.dilation,
+                    first=tuple(-a for a in g.pad), strips=cut.strips,
                     row_blocks=ceil_div(g.out[1], cut.rows), depth=g.out[0], tiles_c=tiles_c,
                     tiles_k=tiles_k, tap_groups=tap_groups, tap_depth=tap_depth, groups=groups)
         product = Launch(_kernel(p), args)
