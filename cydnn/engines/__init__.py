@@ -20,6 +20,7 @@ from .conv.depthwise_planes import (ConvDgradDepthwisePlanes, ConvFpropDepthwise
 from .conv.depthwise_slide import (ConvDgradDepthwiseSlide, ConvFpropDepthwiseSlide,
                                    ConvWgradDepthwiseSlide)
 from .conv.dgrad_few import ConvDgradFew
+from .conv.dgrad_gemm import ConvDgradGemm
 from .conv.dgrad_mma import ConvDgradMma, ConvDgradMmaRepack
 from .conv.dgrad_scatter import ConvDgradScatter
 from .conv.dgrad_wgmma import ConvDgradWgmma
@@ -119,20 +120,22 @@ from .spatial.spatial import (SpatialGridBwdSplit, SpatialGridFwdAny, SpatialSam
 REFERENCE, COMPOSITE = Reference(), Composite()
 PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
-    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, front 160 to 169
+    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, others 160 to 169
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
     ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels, ConvFpropPatches,
-    ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack, ConvFpropGemmMma(MatmulMma()),
-    ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed, ConvFpropWinograd4, ConvFpropWinograd2,
-    ConvFpropFft, ConvFpropFftTiling, ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded,
-    ConvFpropAny,
+    ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
+    ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
+    ConvFpropWinograd4, ConvFpropWinograd2, ConvFpropFft, ConvFpropFftTiling, ConvFpropWgmmaPrologue,
+    ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
     ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels, ConvDgradPatches,
-    ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4, ConvDgradWinograd2, ConvDgradFft,
-    ConvDgradFftTiling, ConvDgradScatter, ConvDgradAny,
+    ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack, ConvDgradWinograd4,
+    ConvDgradWinograd2, ConvDgradFft, ConvDgradFftTiling, ConvDgradGemm(*PRODUCTS, MatmulSimt()),
+    ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
-    ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack, ConvWgradMmaRepack,
-    ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
+    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed,
+    ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

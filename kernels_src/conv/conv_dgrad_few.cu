@@ -235,9 +235,9 @@ DEVICE void few_sums(float (&d)[32], const Few& few, FewRing& ring, unsigned fil
 extern "C" __global__ __launch_bounds__(640, 1) void KERNEL(
     const __grid_constant__ CUtensorMap dy, const T* w, T* dx, float alpha, float beta, int items, int tiles,
     int strips, int strip, int chunks, int k, int c, int pitch, int is_flipped, int in_pairs, FastDiv apart,
-    int each, Array<int, 2> out, Array<int, 2> window, Array<int, 2> first, Array<int, 2> stride, Array<int, 2> size,
-    Array<int, 2> pad, Array<int, 2> dilation, Array<int, 2> taps, Array<i64, 4> w_s, Array<i64, 4> dx_s,
-    Fuse fuse) {
+    int each, Array<int, 2> out, Array<int, 2> window, Array<int, 2> first, Array<int, 2> stride,
+    Array<int, 2> size, Array<int, 2> pad, Array<int, 2> dilation, Array<int, 2> taps, Array<i64, 4> w_s,
+    Array<i64, 4> dx_s, Fuse fuse) {
     extern __shared__ unsigned char shared[];
     unsigned char* filters = shared + (-shared_address(shared) & 1023);
     unsigned char* stages = filters + PARTS * PART;

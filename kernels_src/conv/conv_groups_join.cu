@@ -4,8 +4,8 @@ about  = """Filters of several groups, or of several pixels, as those of one: {T
             a filter does not read a channel."""
 T      = ["f16", "bf16"]
 params = ["const T* w", "T* joined", "int count", "int group_channels", "FastDiv channels",
-          "FastDiv filters", "FastDiv group_filters", "FastDiv groups", "Array<FastDiv, 3> taps", "int64_t w_k",
-          "int64_t w_c", "Array<int64_t, 3> w_s"]
+          "FastDiv filters", "FastDiv group_filters", "FastDiv groups", "Array<FastDiv, 3> taps",
+          "int64_t w_k", "int64_t w_c", "Array<int64_t, 3> w_s"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "group_channels >= 1"]

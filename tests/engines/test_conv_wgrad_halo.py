@@ -75,8 +75,8 @@ REFUSED = [
      "multiples of 8 (16 bytes); got strides (128, 16, 4, 1)"),
     ("conv_wgrad n1c8h4w4 k12r1s1 f16 nhwc", "dy must have contiguous channels, and other strides that are "
      "multiples of 8 (16 bytes); got strides (192, 1, 48, 12)"),
-    ("conv_wgrad n1c8h4w4200 k8r1s1 f16 nhwc", "two stages of a 16th of a row of dy and the rows of x that its "
-     "taps meet must fit into 231168 bytes and boxes of 256; got rows of 4200 and taps of (1, 1, 1)"),
+    ("conv_wgrad n1c8h4w4200 k8r1s1 f16 nhwc", "two stages of a 16th of a row of dy and the rows of x that "
+     "its taps meet must fit into 231168 bytes and boxes of 256; got rows of 4200 and taps of (1, 1, 1)"),
     ("conv_wgrad n1c8h4w4 k8r1s1 f16 nhwc align=8", "dy must be aligned to 16 bytes; got 8"),
     ("conv_wgrad n0c8h4w4 k8r1s1 f16 nhwc", "x must have elements; got dims"),
     ("conv_wgrad n1c8h4w4 k32r1s1 groups=4 f16 nhwc",

@@ -41,8 +41,8 @@ class JoinedPixels(InnerConv):
                 yield f"{name} must be packed NHWC; got strides {p.operands[name].strides}"
         joined, pixels = self.joined(p), image.n * prod(image.spatial)
         if not 1 < joined <= MOST:
-            yield (f"channels of {p.op.reads[0]} must make whole lines of {line_of(p).elements} with those of "
-                   f"2 to {MOST} pixels; got {p.operands[p.op.reads[0]].c}, of {joined}")
+            yield (f"channels of {p.op.reads[0]} must make whole lines of {line_of(p).elements} with those "
+                   f"of 2 to {MOST} pixels; got {p.operands[p.op.reads[0]].c}, of {joined}")
         elif pixels % joined:
             yield f"pixels must be a multiple of the {joined} that are joined; got {pixels}"
         elif reasons := self.untaken(p, dev):
