@@ -5,8 +5,9 @@ about  = """dx[n, c, pixel] = the sum of what its taps have in a matrix of windo
 T      = ["f64", "f32", "f16", "bf16"]
 params = ["const Acc_T* windows", "T* dx", "Acc_T beta", "int pixels", "int channels", "int64_t row_step",
           "int first", "Array<int, 3> tap_step", "int channel_step", "Array<FastDiv, 3> size",
-          "Array<FastDiv, 3> stride", "Array<int, 3> dy_size", "Array<int, 3> taps", "Array<int, 3> pad",
-          "Array<int, 3> dilation", "int64_t dx_n", "int64_t dx_c", "Array<int64_t, 3> dx_s"]
+          "Array<FastDiv, 3> stride", "Array<int, 3> every", "Array<int, 3> dy_size", "Array<int, 3> taps",
+          "Array<int, 3> pad", "Array<int, 3> dilation", "int64_t dx_n", "int64_t dx_c",
+          "Array<int64_t, 3> dx_s"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(pixels, 256)", "channels", 1]
 needs  = ["pixels >= 1", "pixels < 2147483392", "1 <= channels and channels <= 65535"]
@@ -16,37 +17,41 @@ problems = ["conv_dgrad n2c3h7w9 k8r3s3 pad1 stride2 {T} nhwc",
 @*/
 // windows[depth][pixel of dy], depth = first + tap * tap_step + channel * channel_step: what the tap adds to
 // the pixel of dx that it reads. A thread makes a pixel of dx: h gets tap r of p where h + pad = p * stride +
-// r * dilation. Lanes go along w, so that they read neighbours.
+// r * dilation: a first one and each `every`-th from it on, stride / gcd(stride, dilation). Lanes go along
+// w, so that they read neighbours.
 #include "lib/math.cuh"
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const acc_t<T>* windows, T* dx, acc_t<T> beta, int pixels, int channels, i64 row_step, int first,
     Array<int, 3> tap_step, int channel_step, Array<FastDiv, 3> size, Array<FastDiv, 3> stride,
-    Array<int, 3> dy_size, Array<int, 3> taps, Array<int, 3> pad, Array<int, 3> dilation, i64 dx_n, i64 dx_c,
-    Array<i64, 3> dx_s) {
+    Array<int, 3> every, Array<int, 3> dy_size, Array<int, 3> taps, Array<int, 3> pad,
+    Array<int, 3> dilation, i64 dx_n, i64 dx_c, Array<i64, 3> dx_s) {
     const unsigned pixel = blockIdx.x * 256u + threadIdx.x;
     if (pixel >= unsigned(pixels)) return;
     unsigned at[3], n = pixel;
     UNROLL for (int d = 2; d >= 0; --d) n = size[d].divmod(n, at[d]);
-    // The pixel of dy that a tap comes from, or -1.
-    const auto from = [&](int d, int tap) {
-        const int x = int(at[d]) + pad[d] - tap * dilation[d];
-        unsigned rest;
-        const int p = int(stride[d].divmod(unsigned(max(x, 0)), rest));
-        return x >= 0 && rest == 0 && p < dy_size[d] ? p : -1;
-    };
+    // Of a dim: the first tap that comes from a pixel of dy, that pixel, and how far the next one's is.
+    int tap[3], from[3], back[3];
+    UNROLL for (int d = 0; d < 3; ++d) {
+        const int by = stride[d].by, more = ceil_div((taps[d] - 1) * dilation[d], by);   // none is below 0
+        int x = int(at[d]) + pad[d] + more * by;
+        unsigned rest = 1;
+        tap[d] = taps[d], from[d] = 0, back[d] = every[d] * dilation[d] / by;
+        for (int t = 0; t < min(every[d], taps[d]) && rest; ++t, x -= dilation[d]) {
+            const int p = stride[d].divmod(x, rest);
+            if (rest == 0) tap[d] = t, from[d] = p - more;
+        }
+    }
     windows += (first + int(blockIdx.y) * channel_step) * row_step;
     acc_t<T> sum = 0;
-    for (int t = 0; t < taps[0]; ++t) {
-        const int o = from(0, t);
-        if (o < 0) continue;
-        for (int r = 0; r < taps[1]; ++r) {
-            const int p = from(1, r);
-            if (p < 0) continue;
+    for (int t = tap[0], o = from[0]; t < taps[0]; t += every[0], o -= back[0]) {
+        if (unsigned(o) >= unsigned(dy_size[0])) continue;
+        for (int r = tap[1], p = from[1]; r < taps[1]; r += every[1], p -= back[1]) {
+            if (unsigned(p) >= unsigned(dy_size[1])) continue;
             const i64 row = ((i64(n) * dy_size[0] + o) * dy_size[1] + p) * dy_size[2];
             const auto* line = windows + row + (t * tap_step[0] + r * tap_step[1]) * row_step;
-            for (int s = 0; s < taps[2]; ++s)
-                if (const int q = from(2, s); q >= 0) sum += line[s * tap_step[2] * row_step + q];
+            for (int s = tap[2], q = from[2]; s < taps[2]; s += every[2], q -= back[2])
+                if (unsigned(q) < unsigned(dy_size[2])) sum += line[s * tap_step[2] * row_step + q];
         }
     }
     T* to = dx + n * dx_n + i64(blockIdx.y) * dx_c;

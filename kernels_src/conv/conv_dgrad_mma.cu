@@ -52,7 +52,9 @@ template <class Tile> struct DgradSource {
     static constexpr int b_rows = Tile::k / b_pass;
     static_assert(b_pass % Elem::chunk == 0, "a thread's rows of w are at one place of their chunks");
     const char *dy, *w;                   // the group's; w: this thread's row of a chunk, and channels
-    const Row* row;                       // of this thread's first row, in shared memory: registers are short
+    static constexpr bool has_rows = Tile::n == 32;      // in registers; of other tiles these are short
+    const Row* row;                       // of this thread's first row, in shared memory
+    Row own[has_rows ? a_rows : 1];
     Window window;
     int k, tap_chunks, dy_chunks, w_chunks, k_row, w_tap[3];
     unsigned a_to, b_to;
@@ -73,7 +75,7 @@ template <class Tile> struct DgradSource {
         const int delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
         const unsigned need = need_of(window, t, r, s);
         UNROLL for (int i = 0; i < a_rows; ++i) {
-            const Row at = row[i * pass];
+            const Row at = has_rows ? own[has_rows ? i : 0] : row[i * pass];
             const bool inside = t < window.taps[0] && (at.mask & need) == need;
             cp_async_if<CHUNK>(inside, stage + a_to + i * pass * LINE, dy + i64(at.offset + delta) * CHUNK);
         }
@@ -142,6 +144,8 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     const int row = thread / CHUNKS, col_chunk = thread % source.b_chunks;
     constexpr int each = Tile::Elem::chunk;
     source.row = table + row;
+    if constexpr (source.has_rows)
+        UNROLL for (int i = 0; i < source.a_rows; ++i) source.own[i] = source.row[i * source.pass];
     source.a_to = swizzled(row, thread % CHUNKS, LINE);
     source.k_row = thread / source.b_chunks;
     source.b_to = across_place<source.b_chunks>(source.k_row, col_chunk);

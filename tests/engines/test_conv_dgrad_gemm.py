@@ -20,7 +20,7 @@ def drawn(rng) -> Problem:
     kind, rank = rng.choice(["f32", "f32", "f64", "f16", "bf16"]), rng.choice([1, 2, 2, 3])
     each = lambda values: tuple(rng.choice(values) for _ in range(rank))
     op = ConvDgrad(pre_pad=each([0, 1, 2]), post_pad=each([0, 1]), stride=each([1, 2, 3]),
-                   dilation=each([1, 1, 2]), mode=rng.choice(["cross_correlation", "convolution"]),
+                   dilation=each([1, 1, 2, 3]), mode=rng.choice(["cross_correlation", "convolution"]),
                    compute="f64" if kind == "f64" else "f32")
     x = (rng.randint(1, 3), rng.randint(1, 5), *each([3, 6, 9]))
     w = (rng.randint(1, 24), x[1], *each([1, 2, 3]))

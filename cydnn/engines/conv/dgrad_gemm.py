@@ -1,7 +1,7 @@
 """Data gradient of few channels as a matrix product and col2im."""
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from ...dtypes import BY_NAME
 from ...graph import core, once_per_match
@@ -17,7 +17,9 @@ from .view import Lifted
 
 PART_BYTES = 64 << 20                            # of windows at once: they come back from the L2 cache
 MOST_BYTES = 1 << 30                             # of windows of one image
-EFFICIENCY = 0.6                                 # of the bandwidth, of col2im
+EFFICIENCY = 0.25                                # of the bandwidth, of col2im
+NEAR = 4                                         # strides with which lanes read whole sectors of memory
+LONG, START_US = 1.6, 12                         # of products behind so long a start: their sums leave across
 DY, WINDOWS = "dy of a part", "windows of a part"        # stand for addresses until the part is known
 
 
@@ -93,9 +95,11 @@ class ConvDgradGemm(Engine):
 
     def cost(self, p, dev, config):
         images = self._images(p)
-        moved = self._window_bytes(p, images) + p.dx.bytes * images / p.dx.n
-        part = self._part(p, images).choice(dev)[0] + moved_us(moved, dev, EFFICIENCY) + AFTER_US
-        return ceil_div(p.dx.n, images) * part
+        apart = max(p.op.geometry(p.dx.rank)[2][-1] / NEAR, 1.0)     # lanes that read neighbours are fewer
+        moved = apart * self._window_bytes(p, images) + p.dx.bytes * images / p.dx.n
+        product = self._part(p, images).choice(dev)[0]
+        product += (LONG - 1) * max(product - START_US, 0)
+        return ceil_div(p.dx.n, images) * (product + moved_us(moved, dev, EFFICIENCY) + AFTER_US)
 
     # ---- Launches ----
 
@@ -118,10 +122,11 @@ class ConvDgradGemm(Engine):
         pre, _, stride, dilation = p.op.geometry(p.dx.rank)
         fill = 5 - p.dx.rank
         start, w = w.flipped() if p.op.mode == "convolution" else (0, w)
+        stride, dilation = (1,) * fill + stride, (1,) * fill + dilation
         at = p.ptr("dx", first * p.dx.strides[0] * p.dx.dtype.bytes)
         return Launch(f"conv_col2im_{p.dx.dtype}", dict(
             windows=windows, dx=at, beta=p.scalar("beta"), pixels=images * prod(dx.size), channels=p.dx.c,
             row_step=images * prod(dy.size), first=start, tap_step=w.steps, channel_step=w.c_step,
-            size=dx.size, stride=(1,) * fill + stride, dy_size=dy.size, taps=w.size,
-            pad=(0,) * fill + pre, dilation=(1,) * fill + dilation, dx_n=dx.n_step, dx_c=dx.c_step,
+            size=dx.size, stride=stride, every=[s // gcd(s, d) for s, d in zip(stride, dilation)],
+            dy_size=dy.size, taps=w.size, pad=(0,) * fill + pre, dilation=dilation, dx_n=dx.n_step, dx_c=dx.c_step,
             dx_s=dx.steps))

@@ -17,9 +17,12 @@ from .view import behind_image, geometry
 
 SOURCE = "conv/conv_first.cu"
 
-START_US = 9.0                                   # filters, the first rows, the last way out
+START_US = 7.4                                   # the first rows, the last way out
+FILTERS, EACH_US, SPARSE = 256, 0.2, 1.25        # pieces of filters that come at once, their time; of rows
+                                                 # that half as many warps bring (store=tma)
 ROW, STEP = 280, 270                             # clocks: of a row of y, of a part of it, whoever has it
 PART, PAIR, FAR_PAIR = 377, 82, 118              # its way out; a pair of chunks, where there are 2 and more
+SINGLES = 3900                                   # of a way out, where elements leave alone
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class ConvFpropFirst(Engine):
 
     def layout(self, p, dev, config=PLAIN) -> FirstLayout | None:
         """None where it does not fit."""
-        return layout(p, self._kernel(p, config), dev.smem_bytes)
+        return layout(p, self._kernel(p, config), dev.smem_bytes, dev.sms)
 
     @staticmethod
     def _kernel(p, config) -> str:
@@ -87,15 +90,20 @@ class ConvFpropFirst(Engine):
         r, pairs = found.rows, ceil_div(found.rows.chunks, 2)
         mine = ceil_div(g.y.n * g.y.size[1] * r.strips, self.blocks(p, dev, config))     # rows of a block
         parts = r.strip // WIDE * found.tiles                                        # of a row
-        product = g.w.size[1] * pairs * (PAIR if pairs <= 2 else FAR_PAIR) + PART
+        out = PART if is_whole(g.y, self.lead(p).tensor) else PART + SINGLES
+        product = g.w.size[1] * pairs * (PAIR if pairs <= 2 else FAR_PAIR) + out
         busy = (mine * (ROW + STEP * parts) + ceil_div(mine * parts, 2) * product) / dev.clock_mhz
         moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
-        return dev.launch_us + START_US + together(3, busy, moved)
+        pieces, by = found.tiles * WIDE * g.w.size[1] * 2 * pairs, FILTERS
+        if config.get("store"):
+            busy, by = busy * SPARSE, by * 2
+        return dev.launch_us + START_US + EACH_US * ceil_div(pieces, by) + together(3, busy, moved)
 
     def configs(self, p, dev):
         pairs, boxes = Config(store="tma"), self.boxes(p, geometry(p, self.lead(p)))
         found = [PLAIN] if boxes is None or self.layout(p, dev, pairs) is None else [PLAIN, pairs]
-        yield from found if self.tail(p) is None else reversed(found)
+        found = found if self.tail(p) is None else found[::-1]
+        yield from sorted(found, key=lambda config: self.cost(p, dev, config))
 
     # ---- The launch ----
 
@@ -150,8 +158,9 @@ def sizes(g, rows: FirstRows, kernel: str) -> tuple[int, int, int]:
 
 
 @once_per_match
-def layout(p, kernel: str, room: int) -> FirstLayout | None:
-    """The widest strips with which rows overlap products, and as many filters as there is room for."""
+def layout(p, kernel: str, room: int, sms: int) -> FirstLayout | None:
+    """The widest strips with which rows overlap products, and as many filters as there is room for; fewer
+    where rows alone give no block to each SM."""
     g = geometry(p, ConvFpropFirst.lead(p))
     all_tiles = ceil_div(g.k, WIDE)
     for most in range(STRIP, 0, -WIDE):
@@ -159,7 +168,8 @@ def layout(p, kernel: str, room: int) -> FirstLayout | None:
         beside, filters, line = sizes(g, rows, kernel)
         tiles = min((room - beside - rows.least * line) // filters, all_tiles)
         if tiles > 0:
-            teams = ceil_div(all_tiles, tiles)
+            few = sms // max(g.y.n * g.y.size[1] * rows.strips, 1)
+            teams = max(ceil_div(all_tiles, tiles), min(all_tiles, few))
             tiles = ceil_div(all_tiles, teams)
             return FirstLayout(rows, tiles, teams, rows.lines((room - beside - tiles * filters) // line))
     return None

@@ -30,6 +30,7 @@ BARRIERS = 128                                   # bytes, beside what the contra
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
 TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
 FUSED_OUT = 700                                  # of an instruction that is fused
+APART = 1.45                                     # of what is moved, where teams write parts of one row
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,8 @@ class ConvHalo(Engine):
         tile = max(products, (products + out) / 2, t.read * LINE_BYTES / tile_cost.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
-        moved = p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
+        apart = APART if teams > 1 else 1.0
+        moved = apart * p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
         return dev.launch_us + together(3, busy, moved)
 
     # ---- The launch ----

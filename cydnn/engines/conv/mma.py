@@ -18,6 +18,7 @@ from ...steps import Launch, Pointer
 from ...tensor import TensorDesc
 from ..cast import SIXTEEN, cast, common_type, no_common_type
 from ..engine import Config, Knob, memory_us, moved_us, no_elements, together, wrong_device
+from ..nested import AFTER_US
 from ..tile.line import LINES
 from .view import image_site
 
@@ -206,7 +207,7 @@ def copies_us(p, dev, *names: str) -> float:
         d = p.operands[name]
         moved = 2 * d.n * prod(d.spatial) * padded(d.c) * LINE.bytes
         if not is_direct(d):
-            us += moved_us(moved, dev, PACKED)
+            us += moved_us(moved, dev, PACKED) + AFTER_US
         if name in p.op.reads and d.dtype.name not in SIXTEEN:
             us += moved_us(moved, dev, 0.4)
     return us
@@ -251,7 +252,7 @@ class MmaTile(NamedTuple):
 
 TILES = (MmaTile(128, 256, 1, 0.80), MmaTile(128, 128, 2, 0.75), MmaTile(128, 64, 3, 0.62),
          MmaTile(64, 128, 3, 0.62), MmaTile(64, 64, 4, 0.50))
-NARROW = MmaTile(256, 32, 2, 0.70)               # where images are written; not for filters
+NARROW = MmaTile(256, 32, 2, 0.55)               # where images are written; not for filters
 IMAGE_TILES = (*TILES, NARROW)
 BY_NAMES = {str(t): t for t in IMAGE_TILES}
 KNOB, FILTER_KNOB = (Knob("tile", tuple(map(str, tiles))) for tiles in (IMAGE_TILES, TILES))

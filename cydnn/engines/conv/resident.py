@@ -8,7 +8,7 @@ from ...steps import Launch
 from ..engine import Config, together
 from ..tile import cost as tile_cost
 from ..tile.cost import Tile
-from ..tile.line import GROUP_ROWS, line_of
+from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
 from ..tile.store import WARP_ROWS, form
 from . import mma
 
@@ -19,6 +19,8 @@ LATE, LATE_EACH = 3092, 7.48                     # clocks until a stage has come
 TILE, START = 149, 7172                          # clocks between two tiles, around all
 OUT = 6                                          # instructions of a way out, for each sum
 MEMORY, NEAR = 0.91, 3.06                        # share of the bandwidth; how two times that are near add up
+WHOLE, RAGGED = 1.1, 2.0                        # of what is moved, where blocks write parts of one row, of
+                                                 # whole lines of memory or not; fitted to an H200
 
 
 def stages(engine, p, dev, columns: int) -> int:
@@ -51,7 +53,8 @@ def us(engine, p, dev, config) -> float:
     fused = mma.ISSUE * GROUP_ROWS * n * (fusion.work(engine.tail(p)) + OUT)
     tile = together(3, ceil_div(g.k, line.elements) * step + TILE, fused)
     busy = (rounds * tile + START + line.bytes * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
-    moved = engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
+    apart = 1.0 if n >= g.n else RAGGED if line.bytes * g.c[0] % LINE_BYTES else WHOLE
+    moved = apart * engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 
 

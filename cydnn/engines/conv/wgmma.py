@@ -24,6 +24,7 @@ from ..tile.store import along_m, is_whole
 from . import mma, resident
 from .view import behind_image
 
+APART = 1.45                                     # of what is moved, where boxes end within lines of memory
 LATE = {16: 0.557, 32: 0.34, 64: 0.33}           # of a row's way in, by what divides its address; H200
 
 
@@ -79,7 +80,8 @@ class WindowProgram(TileProgram):
         of_rows, of_columns = (1 + LATE.get(begins(d), 0.0) + model.OUTSIDE * model.outside(size, side)
                                for d, size, side in zip(self.lines(p), (g.m, g.n), (t.m, t.n)))
         read = (t.m * of_rows + t.n * of_columns) * LINE_BYTES / model.INTAKE
-        return found._replace(step=max(found.step, read))
+        apart = APART if found.line.bytes * g.c[0] % LINE_BYTES else 1.0
+        return found._replace(step=max(found.step, read), moved_bytes=apart * found.moved_bytes)
 
     def refuse(self, p, dev):
         wrong = [*self.wrong(p, dev, self.source), *no_elements(p.operands)]
