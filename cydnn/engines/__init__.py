@@ -32,7 +32,7 @@ from .conv.fprop_wgmma_prologue import ConvFpropWgmmaPrologue, ConvFpropWgmmaRou
 from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
-from .conv.joined_pixels import ConvDgradJoinedPixels, ConvFpropJoinedPixels
+from .conv.joined_pixels import ConvDgradJoinedPixels, ConvFpropJoinedPixels, ConvWgradJoinedPixels
 from .conv.patches import ConvDgradPatches, ConvFpropPatches, ConvWgradPatches
 from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
 from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
@@ -134,8 +134,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
     ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
-    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradSimt, ConvWgradFft, ConvWgradAtomic, ConvWgradIndexed,
-    ConvWgradAny,
+    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradSimt, ConvWgradFft,
+    ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

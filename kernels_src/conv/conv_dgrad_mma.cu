@@ -71,14 +71,18 @@ template <class Tile> struct DgradSource {
             r = 0, ++t;
         }
     }
-    DEVICE void load_a(int, unsigned stage) const {
-        const int delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
-        const unsigned need = need_of(window, t, r, s);
+    template <bool Near> DEVICE void copy_a(unsigned place, int delta, unsigned need) const {
         UNROLL for (int i = 0; i < a_rows; ++i) {
             const Row at = has_rows ? own[has_rows ? i : 0] : row[i * pass];
             const bool inside = t < window.taps[0] && (at.mask & need) == need;
-            cp_async_if<CHUNK>(inside, stage + a_to + i * pass * LINE, dy + i64(at.offset + delta) * CHUNK);
+            cp_async_chunk<Near>(inside, place + i * pass * LINE, dy + i64(at.offset + delta) * CHUNK);
         }
+    }
+    DEVICE void load_a(int, unsigned stage) const {
+        const int delta = tap_offset(window, t, r, s, dy_chunks) + chunk;
+        const unsigned need = need_of(window, t, r, s);
+        if (has_rows && dy_chunks <= NEAR) copy_a<true>(stage + a_to, delta, need);
+        else copy_a<false>(stage + a_to, delta, need);
     }
     DEVICE void load_b(int, unsigned stage) {
         const int filters = t < window.taps[0] ? k - chunk * Elem::chunk : 0;

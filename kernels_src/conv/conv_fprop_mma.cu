@@ -48,16 +48,20 @@ template <class Tile> struct FpropSource {
         into = row_of(window, at, pixel_chunks);
         if (pixel >= pixels) into.mask = 0;
     }
+    template <bool Near> DEVICE void copy_a(unsigned place, bool is_there, int delta, unsigned need) const {
+        UNROLL for (int i = 0; i < a_rows; ++i) {
+            const bool inside = is_there && (row[i].mask & need) == need;
+            cp_async_chunk<Near>(inside, place + i * pass * LINE, x + i64(row[i].offset + delta) * CHUNK);
+        }
+    }
     DEVICE void load_a(int step, unsigned stage) const {
         const int at = step * CHUNKS + lane;
         unsigned chunk, r, s;
         const unsigned t = tap_r.divmod(tap_s.divmod(tap_chunks.divmod(at, chunk), s), r);
         const int delta = tap_offset(window, t, r, s, pixel_chunks) + int(chunk);
         const unsigned need = need_of(window, t, r, s);
-        UNROLL for (int i = 0; i < a_rows; ++i) {
-            const bool inside = at < chunks && (row[i].mask & need) == need;
-            cp_async_if<CHUNK>(inside, stage + to + i * pass * LINE, x + i64(row[i].offset + delta) * CHUNK);
-        }
+        if (Tile::n == 32 && pixel_chunks <= NEAR) copy_a<true>(stage + to, at < chunks, delta, need);
+        else copy_a<false>(stage + to, at < chunks, delta, need);
     }
     DEVICE void load_b(int step, unsigned stage) const {
         const bool inside = step * CHUNKS + lane < chunks;

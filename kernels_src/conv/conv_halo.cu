@@ -7,16 +7,17 @@ about   = """y[n, pixels] = w[n, taps and channels] @ im2col(x)[taps and channel
 T       = ["f16", "bf16"]
 W_MAJOR = ["ak", "am"]
 targets = ["sm_90a"]
-params  = ["const CUtensorMap x", "const CUtensorMap w", "T* y", "float alpha", "float beta", "int channels",
-           "int teams", "int tiles", "int rows", "int columns", "int x_rows", "int stages", "int height",
-           "int width", "int is_plain", "int is_flipped", "int64_t y_n", "int64_t y_h", "int64_t y_w",
+params  = ["const CUtensorMap x", "const CUtensorMap w", "T* y", "float alpha", "float beta", "int reads",
+           "int channels", "int teams", "int tiles", "int rows", "int columns", "int x_rows", "int stages",
+           "int height", "int width", "int is_plain", "int is_flipped", "int64_t y_n", "int64_t y_h", "int64_t y_w",
            "Array<int, 2> taps", "Array<int, 2> dilation", "Array<int, 2> first", "FastDiv pitch",
            "FastDiv strips", "FastDiv bands", "Fuse fuse"]
 block   = [384, 1, 1]
 grid    = ["blocks", 1, 1]
 smem    = "1024 + 8 * 1536 + taps[0] * taps[1] * 8192 + stages * x_rows * 128"
 extra   = ["blocks"]
-needs   = ["channels >= 1", "channels % {line(T) // 8} == 0", "teams == ceil_div(channels, 64)",
+needs   = ["1 <= reads and reads <= {line(T)}", "channels >= 1", "channels % {line(T) // 8} == 0",
+           "teams == ceil_div(channels, 64)",
            "blocks % teams == 0",
            "1 <= tiles and tiles < 2147483648", "blocks // teams <= tiles",
            "tiles % (strips * bands) == 0", "rows * bands >= height", "columns * strips >= width",
@@ -30,6 +31,8 @@ problems = ["""{'conv_fprop n2c40h9w29 k72r3s2' if W_MAJOR == 'ak' else 'conv_dg
                dilation=1,2 pre_pad=1,0 post_pad=0,2 {T} nhwc""",
             """{'conv_fprop n2c64h3w240 k8r1s3 pad=0,1' if W_MAJOR == 'ak' else \
                'conv_dgrad n2c8h3w240 k64r1s3 pad=0,1'} mode=convolution {T} nhwc""",
+            """{'conv_fprop n1c24h8w9 k64r3s3' if W_MAJOR == 'ak' else 'conv_dgrad n1c64h8w9 k24r3s3'} \
+               pad1 {T} nhwc""",
             """{'conv_fprop x=1x8x21x9' if W_MAJOR == 'ak' else 'conv_dgrad dy=1x8x21x9'}:{T}@1920,1,80,8 \
                w={'136x8x5x1' if W_MAJOR == 'ak' else '8x136x5x1'}:{T}@720,1,144,144 \
                {'y=1x136x21x9' if W_MAJOR == 'ak' else 'dx=1x136x21x9'}:{T}@40000,1,1600,160 pad=2,0"""]
@@ -44,7 +47,8 @@ problems = ["""{'conv_fprop n2c40h9w29 k72r3s2' if W_MAJOR == 'ak' else 'conv_dg
 //
 // taps, dilation, first: of height and width. Output o reads pixel o + first + t * dilation for tap t. The
 // dims of the maps: c, w, h, 1, n of x; c, k, width, height, 1 of the filters. ak: k is y's channel; am: c.
-// is_plain: nothing is fused, and y is T's.
+// is_plain: nothing is fused, and y is T's. reads: channels of x; at most half a line of them take half of
+// the products.
 #include "lib/epilogue.cuh"
 #include "tile/wgmma_store.cuh"
 #include "tile/wgmma_wide.cuh"
@@ -94,8 +98,8 @@ struct HaloWindows {
     const Array<int, 2>&taps, &dilation;
     int pitch;
 
-    // A warpgroup: d = all taps of the stage at x. Wait for them.
-    template <class A, class B, class Sum>
+    // A warpgroup: d = all taps of the stage at x, Count products each. Wait for them.
+    template <class A, class B, int Count, class Sum>
     DEVICE void multiply(Sum (&d)[SUMS], unsigned w, unsigned x) const {
         using Product = Wgmma<typename A::Elem::Type, PLACES>;
         uint64_t a = A::at(w), b = B::at(x);
@@ -103,7 +107,7 @@ struct HaloWindows {
         int left = taps[0] * taps[1], s = 0, keep = 0;
         do {
             wgmma_begin(d);
-            UNROLL for (int kk = 0; kk < A::Elem::products; ++kk)
+            UNROLL for (int kk = 0; kk < Count; ++kk)
                 Product::template add<A::transposed, B::transposed>(d, a + kk * A::next, b + kk * B::next,
                                                                     kk > 0 ? 1 : keep);
             wgmma_commit();
@@ -187,8 +191,8 @@ template <class Elem> struct HaloOut {
 
 extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
     const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, T* y, float alpha,
-    float beta, int channels, int teams, int tiles, int rows, int columns, int x_rows, int stages, int height,
-    int width, int is_plain, int is_flipped, i64 y_n, i64 y_h, i64 y_w, Array<int, 2> taps,
+    float beta, int reads, int channels, int teams, int tiles, int rows, int columns, int x_rows, int stages,
+    int height, int width, int is_plain, int is_flipped, i64 y_n, i64 y_h, i64 y_w, Array<int, 2> taps,
     Array<int, 2> dilation, Array<int, 2> first, FastDiv pitch, FastDiv strips, FastDiv bands, Fuse fuse) {
     using A = WgmmaPanel<T, 64, W_MAJOR::k_major>;
     using B = WgmmaPanel<T, PLACES, true>;
@@ -249,7 +253,10 @@ extern "C" __global__ __launch_bounds__(384, 1) void KERNEL(
         if (!is_plain && from + 64 <= channels) to.ahead(warp);
         turn_wait(group);
         barrier_wait(ring.full + ring.stage, ring.phase);
-        windows.multiply<A, B>(d, shared_address(filters), shared_address(ring.here()));
+        constexpr int all = MmaElem<T>::products;
+        if (2 * reads <= MmaElem<T>::line)
+            windows.multiply<A, B, all / 2>(d, shared_address(filters), shared_address(ring.here()));
+        else windows.multiply<A, B, all>(d, shared_address(filters), shared_address(ring.here()));
         if (t + step < tiles) turn_give(1 - group);
         wgmma_wait<0>(d);
         if (threadIdx.x % 128 == 0) barrier_arrive(ring.empty + ring.stage);

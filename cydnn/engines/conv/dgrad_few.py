@@ -26,7 +26,7 @@ ROWS = (1, 2, 4, 8)                              # blocks of columns, one for ea
 PARTS = 12                                       # of the filters that fit: a tap along w, 64 of the depth
 APART, TALLEST = 8, 255                          # most blocks that read a row of dy; most stride of height
 PRODUCT, STORE = 620, 84                         # clocks: four products 64 deep; four times a pair of columns
-SINGLES, START_US, MEMORY = 7, 11.3, 0.85        # of columns that leave alone; filters, first rows; bandwidth
+SINGLES, START_US, MEMORY = 7, 8.5, 0.85        # of columns that leave alone; filters, first rows; bandwidth
 
 
 @dataclass(frozen=True)

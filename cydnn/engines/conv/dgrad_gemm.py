@@ -15,7 +15,7 @@ from ..tile.matrices import too_many
 from .mma import pixel_stride
 from .view import Lifted
 
-PART_BYTES = 64 << 20                            # of windows at once: they come back from the L2 cache
+PART_BYTES = 32 << 20                            # of windows at once: they come back from the L2 cache
 MOST_BYTES = 1 << 30                             # of windows of one image
 EFFICIENCY = 0.25                                # of the bandwidth, of col2im
 NEAR = 4                                         # strides with which lanes read whole sectors of memory
@@ -128,5 +128,5 @@ class ConvDgradGemm(Engine):
             windows=windows, dx=at, beta=p.scalar("beta"), pixels=images * prod(dx.size), channels=p.dx.c,
             row_step=images * prod(dy.size), first=start, tap_step=w.steps, channel_step=w.c_step,
             size=dx.size, stride=stride, every=[s // gcd(s, d) for s, d in zip(stride, dilation)],
-            dy_size=dy.size, taps=w.size, pad=(0,) * fill + pre, dilation=dilation, dx_n=dx.n_step, dx_c=dx.c_step,
-            dx_s=dx.steps))
+            dy_size=dy.size, taps=w.size, pad=(0,) * fill + pre, dilation=dilation, dx_n=dx.n_step,
+            dx_c=dx.c_step, dx_s=dx.steps))

@@ -170,7 +170,9 @@ class ConvHalo(Engine):
     def cost(self, p, dev, config):
         """Memory, or the clocks of the warpgroups that take tiles in turn; more where they are near."""
         t, (each, teams) = self.tiles(p, dev), self.blocks(p, dev)
-        products = prod(self.windows(p).taps) * TAP / RATE + TURN
+        v = self.windows(p)
+        half = 2 * v.channels <= line_of(p).elements
+        products = prod(v.taps) * TAP / RATE * (0.5 if half else 1) + TURN
         out = OUT + FUSED_OUT * fusion.work(self.tail(p))
         tile = max(products, (products + out) / 2, t.read * LINE_BYTES / tile_cost.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
@@ -191,8 +193,8 @@ class ConvHalo(Engine):
         v, t, (each, teams), lead = self.windows(p), self.tiles(p, dev), self.blocks(p, dev), self.lead(p)
         y = Lifted.of(lead.tensor)
         args = dict(x=image_map(p, v.image, t.pitch, t.rows + v.reach[1]), w=self._filters(p, v),
-                    **lead.store(p, "y"), alpha=p.scalar("alpha"), channels=v.columns, teams=teams,
-                    tiles=self.count(p, t), rows=t.rows, columns=t.columns, x_rows=t.x_rows, stages=t.stages,
+                    **lead.store(p, "y"), alpha=p.scalar("alpha"), reads=v.channels, channels=v.columns,
+                    teams=teams, tiles=self.count(p, t), rows=t.rows, columns=t.columns, x_rows=t.x_rows, stages=t.stages,
                     height=v.out[1], width=v.out[2], is_plain=int(self.tail(p) is None),
                     is_flipped=int(v.is_flipped), y_n=y.n_step, y_h=y.steps[1], y_w=y.steps[2],
                     taps=v.taps[1:], dilation=v.dilation[1:], first=v.first[1:], pitch=t.pitch,

@@ -127,7 +127,8 @@ class ConvWgradJoinedGroups(JoinedGroups):
         lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
         joined = p.scratch(count * 4)
         args = dict(joined=joined, dw=p.ptr("dw"), alpha=p.scalar("alpha"), beta=p.scalar("beta"),
-                    count=given.count, channels=given.c * self.joined(p), group_channels=given.c,
+                    filters=given.n, pixels=1, count=given.count, channels=given.c * self.joined(p),
+                    group_channels=given.c,
                     dw_k=lifted.n_step, dw_c=lifted.c_step, dw_s=lifted.steps, **self.geometry(p))
         part = Launch(f"conv_groups_part_{given.dtype}", args, {})
         return [*self.steps(p, dev, {1: p.ptr(names[0]), 2: joined, 3: p.ptr(names[2])}), part]

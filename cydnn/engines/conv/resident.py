@@ -8,8 +8,8 @@ from ...steps import Launch
 from ..engine import Config, together
 from ..tile import cost as tile_cost
 from ..tile.cost import Tile
-from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
-from ..tile.store import WARP_ROWS, form
+from ..tile.line import GROUP_ROWS, line_of
+from ..tile.store import WARP_ROWS, form, raggedness
 from . import mma
 
 SHARE = {128: 0.837, 64: 0.714}                  # by the columns that stay: of the math rate
@@ -19,8 +19,8 @@ LATE, LATE_EACH = 3092, 7.48                     # clocks until a stage has come
 TILE, START = 149, 7172                          # clocks between two tiles, around all
 OUT = 6                                          # instructions of a way out, for each sum
 MEMORY, NEAR = 0.91, 3.06                        # share of the bandwidth; how two times that are near add up
-WHOLE, RAGGED = 1.1, 2.0                        # of what is moved, where blocks write parts of one row, of
-                                                 # whole lines of memory or not; fitted to an H200
+APART = 1.1, 2.0, 2.3                            # of what is moved, where blocks write parts of rows, by
+                                                 # raggedness; fitted to an H200
 
 
 def stages(engine, p, dev, columns: int) -> int:
@@ -53,7 +53,7 @@ def us(engine, p, dev, config) -> float:
     fused = mma.ISSUE * GROUP_ROWS * n * (fusion.work(engine.tail(p)) + OUT)
     tile = together(3, ceil_div(g.k, line.elements) * step + TILE, fused)
     busy = (rounds * tile + START + line.bytes * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
-    apart = 1.0 if n >= g.n else RAGGED if line.bytes * g.c[0] % LINE_BYTES else WHOLE
+    apart = 1.0 if n >= g.n else APART[raggedness(g, line)]
     moved = apart * engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 

@@ -20,11 +20,11 @@ from ..tile.maps import tiled_map
 from ..tile.matrices import Matrices, size_refusals
 from ..tile.program import KNOBS, TileProgram
 from ..tile.split_k import DepthSplit
-from ..tile.store import along_m, is_whole
+from ..tile.store import along_m, is_whole, raggedness
 from . import mma, resident
 from .view import behind_image
 
-APART = 1.45                                     # of what is moved, where boxes end within lines of memory
+APART = 1.0, 1.45, 2.2                           # of what is moved, by raggedness; fitted to an H200
 LATE = {16: 0.557, 32: 0.34, 64: 0.33}           # of a row's way in, by what divides its address; H200
 
 
@@ -80,7 +80,7 @@ class WindowProgram(TileProgram):
         of_rows, of_columns = (1 + LATE.get(begins(d), 0.0) + model.OUTSIDE * model.outside(size, side)
                                for d, size, side in zip(self.lines(p), (g.m, g.n), (t.m, t.n)))
         read = (t.m * of_rows + t.n * of_columns) * LINE_BYTES / model.INTAKE
-        apart = APART if found.line.bytes * g.c[0] % LINE_BYTES else 1.0
+        apart = APART[raggedness(g, found.line)] if g.n > found.line.elements else 1.0
         return found._replace(step=max(found.step, read), moved_bytes=apart * found.moved_bytes)
 
     def refuse(self, p, dev):

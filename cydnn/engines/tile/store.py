@@ -1,6 +1,7 @@
 """Ways out of Hopper's tile program (kernels_src/tile/wgmma_store.cuh): how sums get to the output."""
 from __future__ import annotations
 
+from .line import LINE_BYTES, Line
 from .matrices import Matrices
 
 ELEMENTS, ROWS, BOXES, FUSED = range(4)          # WgmmaForm
@@ -24,6 +25,14 @@ def form(boxes, *, is_fused: bool, is_whole: bool) -> int:
     if boxes:
         return FUSED if is_fused else BOXES
     return ROWS if is_whole else ELEMENTS
+
+
+def raggedness(g: Matrices, line: Line) -> int:
+    """Of rows of the output that leave in several boxes of a line each: 0 where they are whole lines of
+    memory, 1 where they end within one, 2 where the last box has less than half a line."""
+    if line.bytes * g.c[0] % LINE_BYTES == 0:
+        return 0
+    return 2 if 0 < line.bytes * g.n % LINE_BYTES < LINE_BYTES // 2 else 1
 
 
 def has_boxes(lead, tail, *, is_whole: bool) -> bool:
