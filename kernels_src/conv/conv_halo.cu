@@ -9,7 +9,8 @@ W_MAJOR = ["ak", "am"]
 targets = ["sm_90a"]
 params  = ["const CUtensorMap x", "const CUtensorMap w", "T* y", "float alpha", "float beta", "int reads",
            "int channels", "int teams", "int tiles", "int rows", "int columns", "int x_rows", "int stages",
-           "int height", "int width", "int is_plain", "int is_flipped", "int64_t y_n", "int64_t y_h", "int64_t y_w",
+           "int height", "int width", "int is_plain", "int is_flipped", "int64_t y_n", "int64_t y_h",
+           "int64_t y_w",
            "Array<int, 2> taps", "Array<int, 2> dilation", "Array<int, 2> first", "FastDiv pitch",
            "FastDiv strips", "FastDiv bands", "Fuse fuse"]
 block   = [384, 1, 1]

@@ -17,6 +17,7 @@ from ..tile.line import GROUP_ROWS, LINE_BYTES, line_of
 from ..tile.maps import tiled_map
 from ..tile.matrices import too_many
 from ..tile.program import TileProgram
+from ..tile.store import raggedness
 from . import mma
 from .fprop_first import is_whole
 from .view import Lifted, behind_image
@@ -30,7 +31,8 @@ BARRIERS = 128                                   # bytes, beside what the contra
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
 TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
 FUSED_OUT = 700                                  # of an instruction that is fused
-APART = 1.45                                     # of what is moved, where teams write parts of one row
+APART = 1.4, 1.45, 2.0                           # of what is moved, where teams write parts of one row, by
+                                                 # raggedness
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ class ConvHalo(Engine):
         tile = max(products, (products + out) / 2, t.read * LINE_BYTES / tile_cost.INTAKE)
         waves = ceil_div(each * teams, dev.sms)
         busy = waves * (START + ceil_div(self.count(p, t), each) * tile) / dev.clock_mhz
-        apart = APART if teams > 1 else 1.0
+        step = Lifted.of(self.lead(p).tensor).steps[2]
+        apart = APART[raggedness(v.columns, step, line_of(p))] if teams > 1 else 1.0
         moved = apart * p.region.traffic_bytes / (0.8 * dev.bandwidth_gbs) * 1e-3
         return dev.launch_us + together(3, busy, moved)
 
@@ -194,7 +197,8 @@ class ConvHalo(Engine):
         y = Lifted.of(lead.tensor)
         args = dict(x=image_map(p, v.image, t.pitch, t.rows + v.reach[1]), w=self._filters(p, v),
                     **lead.store(p, "y"), alpha=p.scalar("alpha"), reads=v.channels, channels=v.columns,
-                    teams=teams, tiles=self.count(p, t), rows=t.rows, columns=t.columns, x_rows=t.x_rows, stages=t.stages,
+                    teams=teams, tiles=self.count(p, t), rows=t.rows, columns=t.columns, x_rows=t.x_rows,
+                    stages=t.stages,
                     height=v.out[1], width=v.out[2], is_plain=int(self.tail(p) is None),
                     is_flipped=int(v.is_flipped), y_n=y.n_step, y_h=y.steps[1], y_w=y.steps[2],
                     taps=v.taps[1:], dilation=v.dilation[1:], first=v.first[1:], pitch=t.pitch,

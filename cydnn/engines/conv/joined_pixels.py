@@ -12,13 +12,21 @@ from ...steps import Launch
 from ...tensor import TensorDesc
 from ..engine import no_elements, no_variant, wrong_device
 from ..nested import AFTER_US
-from ..tile.line import line_of
+from ..tile.line import LINES, line_of
 from .dgrad_wgmma import ConvDgradWgmma
 from .inner import InnerConv
 from .wgmma import ConvFpropWgmma
 from .wgrad_wgmma import ConvWgradWgmma
 
 MOST = 8                                         # pixels that are joined: so often is the arithmetic done
+BALANCE = 128                                    # multiply-adds in the time of an element, on an H200
+
+
+def joined(line: int, read: list, c: int, k: int) -> int:
+    """How many pixels become one: what is read fills lines, and what is written, too, where the arithmetic
+    stays below the time of memory."""
+    alone, both = (max(line // gcd(line, n) for n in channels) for channels in (read, (c, k)))
+    return both if both * c * k <= BALANCE * (c + k) else alone
 
 
 class JoinedPixels(InnerConv):
@@ -57,8 +65,8 @@ class JoinedPixels(InnerConv):
 
     def joined(self, p) -> int:
         """How many pixels become one."""
-        line = line_of(p).elements
-        return max(line // gcd(line, d.c) for d in self.images(p))
+        image, _, out = (p.operands[name] for name in p.op.parts)
+        return joined(line_of(p).elements, [d.c for d in self.images(p)], image.c, out.c)
 
     @once_per_match
     def nested(self, p) -> Match:
@@ -94,11 +102,10 @@ class JoinedPixels(InnerConv):
         if out == op.parts[1]:                   # what other pixels have is left out
             return found
         wrong = ~np.isfinite(np.moveaxis(read, 1, -1)).all(-1).reshape(-1)       # by pixel
-        line = 64
-        joined = line // gcd(line, read.shape[1])
-        if not wrong.any() or len(wrong) % joined:
+        together = joined(LINES["f16"].elements, [read.shape[1]], *arrays["w"].shape[1::-1])
+        if not wrong.any() or len(wrong) % together:
             return found
-        reached = np.repeat(wrong.reshape(-1, joined).any(1), joined)
+        reached = np.repeat(wrong.reshape(-1, together).any(1), together)
         reached = reached.reshape(read.shape[0], 1, *read.shape[2:])
         return {out: np.where(reached, np.nan, found[out])}
 

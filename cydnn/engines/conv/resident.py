@@ -19,7 +19,7 @@ LATE, LATE_EACH = 3092, 7.48                     # clocks until a stage has come
 TILE, START = 149, 7172                          # clocks between two tiles, around all
 OUT = 6                                          # instructions of a way out, for each sum
 MEMORY, NEAR = 0.91, 3.06                        # share of the bandwidth; how two times that are near add up
-APART = 1.1, 2.0, 2.3                            # of what is moved, where blocks write parts of rows, by
+APART = 1.0, 2.0, 2.3                            # of what is moved, where blocks write parts of rows, by
                                                  # raggedness; fitted to an H200
 
 
@@ -53,7 +53,7 @@ def us(engine, p, dev, config) -> float:
     fused = mma.ISSUE * GROUP_ROWS * n * (fusion.work(engine.tail(p)) + OUT)
     tile = together(3, ceil_div(g.k, line.elements) * step + TILE, fused)
     busy = (rounds * tile + START + line.bytes * g.k * n / tile_cost.INTAKE) / dev.clock_mhz
-    apart = 1.0 if n >= g.n else APART[raggedness(g, line)]
+    apart = 1.0 if n >= g.n else APART[raggedness(g.n, g.c[0], line)]
     moved = apart * engine.moved_bytes(p, g) / (MEMORY * dev.bandwidth_gbs) * 1e-3
     return together(NEAR, busy, moved)
 

@@ -11,12 +11,9 @@ from ...ops import ConvDgrad, ConvFprop, Pointwise
 from ...steps import Launch
 from ..engine import Engine
 from ..tile.matrices import too_many
-from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, tile_us, tiles_of
+from ..tile.simt import KNOB, TILES, arithmetic_us, by_time, leaving_us, tile_us, tiles_of
 from .view import (OUT_ALONG_ROWS, W_ALONG_DEPTH, W_ROW_VECTORS, W_VECTORS, X_ALONG_DEPTH, X_VECTORS,
                    Geometry, behind_image, closest, depth_digits, geometry, pixels_of, quartets, refusals)
-
-
-LEAVES = 0.73                                    # clocks of a sum that is stored in 16 bits, on an H200
 
 
 class ImageSimt(Engine):
@@ -59,10 +56,8 @@ class ImageSimt(Engine):
 
     def cost(self, p, dev, config):
         rows, columns, _, groups = self.product(p)
-        tile, kind, stored = TILES[config.tile], self.image(p).dtype, 0.0
-        if kind.bits == 16:
-            blocks = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * groups
-            stored = LEAVES * ceil_div(blocks, dev.sms) * tile.rows * tile.columns / dev.clock_mhz
+        kind = self.image(p).dtype
+        stored = leaving_us(config.tile, rows, columns, groups, dev, kind.bits)
         return dev.launch_us + stored + tile_us(config.tile, *self.product(p), dev, kind.compute)
 
 

@@ -80,8 +80,7 @@ class WindowProgram(TileProgram):
         of_rows, of_columns = (1 + LATE.get(begins(d), 0.0) + model.OUTSIDE * model.outside(size, side)
                                for d, size, side in zip(self.lines(p), (g.m, g.n), (t.m, t.n)))
         read = (t.m * of_rows + t.n * of_columns) * LINE_BYTES / model.INTAKE
-        apart = APART[raggedness(g, found.line)] if g.n > found.line.elements else 1.0
-        return found._replace(step=max(found.step, read), moved_bytes=apart * found.moved_bytes)
+        return found._replace(step=max(found.step, read))
 
     def refuse(self, p, dev):
         wrong = [*self.wrong(p, dev, self.source), *no_elements(p.operands)]
@@ -181,6 +180,13 @@ class ConvWgmma(WindowProgram):
         dims, strides = (w.c, w.n, *v.taps[::-1]), (w.strides[0], *w.strides[:1:-1], 0, 0)[:4]
         side = tile.n if v.major == "bk" else LINES[w.dtype.name].elements
         return tiled_map(pointer, w, dims, strides, side, 1, 1, 1)
+
+    def _model(self, p, g, dev, tile, cast=1):
+        """Rows that leave in several boxes meet in lines of memory."""
+        found = super()._model(p, g, dev, tile, cast)
+        several = g.n > found.line.elements
+        apart = APART[raggedness(g.n, g.c[0], found.line)] if several else 1.0
+        return found._replace(moved_bytes=apart * found.moved_bytes)
 
     def moved_bytes(self, p, g):
         return line_of(p).bytes * (self.touched(p, self.windows(p)) + p.w.count + g.count * g.m * g.n)

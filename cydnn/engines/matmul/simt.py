@@ -9,7 +9,7 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Knob, no_variant, wrong_device
 from ..tile.matrices import Matrices, size_refusals
-from ..tile.simt import ALL, ASYNC, TILES, arithmetic_us, has_async, tile_us, tiles_of
+from ..tile.simt import ALL, ASYNC, TILES, arithmetic_us, has_async, leaving_us, tile_us, tiles_of
 from ..tile.split_k import SplitMatmul
 from .view import behind_product, launches
 
@@ -66,7 +66,8 @@ class MatmulSimt(SplitMatmul):
             across = {ALONG_DEPTH, DEPTH_VECTORS}.issuperset(MatmulSimt._forms(p, g).values())
             over = inf if not has_async(p.a, dev) else ACROSS if across else 1.0
         us = lambda splits, depth: tile_us(tile, rows, columns, depth, blocks * splits, dev, kind)
-        return blocks, BY_NAME[kind].bytes, lambda splits, depth: over * us(splits, depth)
+        out = leaving_us(tile, g.m, g.n, g.count, dev, p.a.dtype.bits)
+        return blocks, BY_NAME[kind].bytes, lambda splits, depth: over * us(splits, depth) + out
 
     def tiles(self, p):
         return ALL if p.a.dtype.name == "f32" else TILES

@@ -27,12 +27,13 @@ def form(boxes, *, is_fused: bool, is_whole: bool) -> int:
     return ROWS if is_whole else ELEMENTS
 
 
-def raggedness(g: Matrices, line: Line) -> int:
-    """Of rows of the output that leave in several boxes of a line each: 0 where they are whole lines of
-    memory, 1 where they end within one, 2 where the last box has less than half a line."""
-    if line.bytes * g.c[0] % LINE_BYTES == 0:
+def raggedness(columns: int, step: int, line: Line) -> int:
+    """Of rows of the output, ``step`` elements from each other, that leave in several boxes of a line each: 0
+    where they are whole lines of memory, 1 where they end within one, 2 where the last box has less than half
+    a line."""
+    if line.bytes * step % LINE_BYTES == 0:
         return 0
-    return 2 if 0 < line.bytes * g.n % LINE_BYTES < LINE_BYTES // 2 else 1
+    return 2 if 0 < line.bytes * columns % LINE_BYTES < LINE_BYTES // 2 else 1
 
 
 def has_boxes(lead, tail, *, is_whole: bool) -> bool:
