@@ -15,17 +15,17 @@ from ..tile.matrices import too_many
 from .mma import pixel_stride
 from .view import Lifted
 
-PART_BYTES = 32 << 20                            # of windows at once: they come back from the L2 cache
+PART_BYTES = 128 << 20                           # of windows at once
 MOST_BYTES = 1 << 30                             # of windows of one image
 EFFICIENCY = 0.25                                # of the bandwidth, of col2im
 NEAR = 4                                         # strides with which lanes read whole sectors of memory
-LONG, START_US = 1.6, 12                         # of products behind so long a start: their sums leave across
+LONG, START_US = 2.6, 12                         # of products behind so long a start: their sums leave across
 DY, WINDOWS = "dy of a part", "windows of a part"        # stand for addresses until the part is known
 
 
 class ConvDgradGemm(Engine):
     """What each pixel of dy adds to those that its taps read is a product of matrices, of which dx gathers
-    the sums (col2im). The images go in parts whose windows stay in the L2 cache."""
+    the sums (col2im). The images go in parts, so that windows take little room."""
     index = 165
     takes = core(ConvDgrad)
 
@@ -99,7 +99,7 @@ class ConvDgradGemm(Engine):
         moved = apart * self._window_bytes(p, images) + p.dx.bytes * images / p.dx.n
         product = self._part(p, images).choice(dev)[0]
         product += (LONG - 1) * max(product - START_US, 0)
-        return ceil_div(p.dx.n, images) * (product + moved_us(moved, dev, EFFICIENCY) + AFTER_US)
+        return ceil_div(p.dx.n, images) * (product + moved_us(moved, dev, EFFICIENCY) + 2 * AFTER_US)
 
     # ---- Launches ----
 

@@ -10,7 +10,8 @@ from ..engine import Engine
 from . import mma
 from .mma_launch import dgrad, dgrad_product, into_copy, not_stored
 
-CLASSES = 1.18                                   # what classes of pixels take of what their tiles say
+CLASSES, TAPS = 1.18, 1.1                        # what classes of pixels, and several taps, take of what
+                                                 # their tiles say
 
 
 class ConvDgradMma(Engine):
@@ -35,8 +36,9 @@ class ConvDgradMma(Engine):
         return mma.configs(dev, *dgrad_product(p))
 
     def cost(self, p, dev, config):
-        classes = CLASSES if prod(mma.geometry(p).stride) > 1 else 1.0
-        return mma.copies_us(p, dev, "dy", "w") + classes * mma.product_us(p, dev, config, *dgrad_product(p))
+        g = mma.geometry(p)
+        more = CLASSES if prod(g.stride) > 1 else TAPS if prod(g.taps) > 1 else 1.0
+        return mma.copies_us(p, dev, "dy", "w") + more * mma.product_us(p, dev, config, *dgrad_product(p))
 
     def plan(self, p, dev, config):
         (lead, fused), steps = mma.image_tail(p), []

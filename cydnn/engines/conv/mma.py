@@ -240,6 +240,7 @@ class MmaTile(NamedTuple):
     n: int
     resident: int                                # blocks an SM holds
     share: float                                 # of the mma.sync rate, when that many run
+    start: float = 1.0                           # of what a block's start and end take of its sums
 
     @property
     def smem_bytes(self) -> int:
@@ -252,7 +253,7 @@ class MmaTile(NamedTuple):
 
 TILES = (MmaTile(128, 256, 1, 0.80), MmaTile(128, 128, 2, 0.75), MmaTile(128, 64, 3, 0.62),
          MmaTile(64, 128, 3, 0.62), MmaTile(64, 64, 4, 0.50))
-NARROW = MmaTile(256, 32, 2, 0.55)               # where images are written; not for filters
+NARROW = MmaTile(256, 32, 2, 0.55, 1.4)          # where images are written; not for filters
 IMAGE_TILES = (*TILES, NARROW)
 BY_NAMES = {str(t): t for t in IMAGE_TILES}
 KNOB, FILTER_KNOB = (Knob("tile", tuple(map(str, tiles))) for tiles in (IMAGE_TILES, TILES))
@@ -275,7 +276,7 @@ def tile_us(tile: MmaTile, dev, blocks: int, steps: float) -> float:
     busy = min(1.0, each / tile.resident)
     rate = 2 * dev.mma_16 * tile.share * (0.45 + 0.55 * busy) * dev.clock_mhz    # FLOP a µs and SM
     abreast = min(each, tile.resident)
-    start = FIXED_US * (0.4 + 0.6 * tile.m * tile.n / 16384)
+    start = FIXED_US * tile.start * (0.4 + 0.6 * tile.m * tile.n / 16384)
     return each * (tile.m * tile.n * 2 * LINE.elements * steps / rate + start / abreast)
 
 
