@@ -110,8 +110,8 @@ REFUSED = {
     "n2c64h8w8 k64r3s3 pad1 stride2 f16 nhwc":
         "c * stride of the width must be at most 64, and the stride of the height 255; got 64 * 2, and 2",
     "n2c9h30w30 k64r11s11 stride=4,2 f16 nhwc":
-        "c * strides / 8 * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
-        "got 9 * 8 * 3",
+        "c * stride of the width * ceil(stride of the height / 8) * rows of dy that a pixel meets (to the "
+        "next power of 2) must be at most 64; got 9 * 2 * 1 * 3",
     "dy=2x8x3x5:f16@200,1,61,9 w=8x3x2x2:f16 dx=2x3x4x6:f16":
         "dy must have dense pixels (NCHW, or NHWC with gaps between pixels); got strides (200, 1, 61, 9)",
     "n1c3h9w9 k512r3s3 pad1 f16 nhwc":
@@ -120,8 +120,8 @@ REFUSED = {
         "w has one tap and the strides are 1: a product without windows; conv_dgrad_wgmma takes it",
     "n1c8h8w8 k8r1s1 groups=4 f16 nhwc": "groups must be 1; got 4",
     f"n1c8h{2 ** 33}w8 k8r{2 ** 33}s1 f16 nhwc":             # nothing is made for each of its taps
-        "c * strides / 8 * rows of dy that a pixel meets (to the next power of 2) must be at most 64; "
-        f"got 8 * 1 * {2 ** 33}",
+        "c * stride of the width * ceil(stride of the height / 8) * rows of dy that a pixel meets (to the "
+        f"next power of 2) must be at most 64; got 8 * 1 * 1 * {2 ** 33}",
     "n1c2d3h8w8 k8t1r1s1 f16 nhwc": "dx must have at most 2 spatial dims; got 3",
 }
 

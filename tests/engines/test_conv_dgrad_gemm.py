@@ -49,6 +49,7 @@ def test_parts_of_the_images(monkeypatch):
     ("n1c4h5w5 k4r3s3 groups=2 f32 acc=f32", "groups must be 1; got 2"),
     ("n1c2h4000w4000 k4r9s9 f32 acc=f32", "windows of an image must take at most 1073741824 bytes; got"),
     ("n1c2h5w5 k4r3s3 i8 acc=i32", "must be one of"),
+    ("n1c2h5w5 k4r3s3 f16 acc=f64", "no matmul engine takes the product: compute must be f32"),
     ("dy=1x4x3x3:f32@81,9,27,2 w=4x2x3x3:f32 dx=1x2x5x5:f32 acc=f32", "have its pixels at one distance"),
     ("dy=1x4x3x3:f32 w=4x2x3x3:f32@40,18,3,1 dx=1x2x5x5:f32 acc=f32", "w must be packed; got strides")])
 def test_refusals(form, sentence):

@@ -58,3 +58,8 @@ def test_blended(op, form):
 def test_refusals(op, form, sentence):
     p = match(Problem.parse(f"{op.name} {form}"))
     assert any(sentence in reason for reason in ENGINES[op].refuse(p, H200))
+
+
+def test_taps_apart():
+    p = match(Problem.parse("conv_fprop n1c16h8w8 k16r2s2 stride2 w=16x16x2x2:f16@64,4,2,1 f16 nhwc"))
+    assert any("w must have taps of a row beside each other" in s for s in ENGINES[ConvFprop].refuse(p, H200))

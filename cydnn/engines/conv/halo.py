@@ -31,7 +31,7 @@ BARRIERS = 128                                   # bytes, beside what the contra
 TAP, RATE = 4 * PLACES // 2, 0.87 * POWER        # clocks of a tap at the math rate; share of it
 TURN, OUT, START = 100, 2600, 11500              # clocks between two tiles; of a way out; beside all tiles
 FUSED_OUT = 700                                  # of an instruction that is fused
-APART = 1.4, 1.45, 2.0                           # of what is moved, where teams write parts of one row, by
+APART = 1.3, 1.45, 2.0                           # of what is moved, where teams write parts of one row, by
                                                  # raggedness
 
 
