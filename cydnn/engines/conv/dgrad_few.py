@@ -111,8 +111,8 @@ class ConvDgradFew(Engine):
         u = self.union(p)
         if not u.rows:
             yield (f"c * stride of the width * ceil(stride of the height / {APART}) * rows of dy that a "
-                   f"pixel meets (to the next power of 2) must be at most {COLUMNS}; got {g.c} * {g.stride[2]} * "
-                   f"{ceil_div(g.stride[1], APART)} * {u.window[0]}")
+                   f"pixel meets (to the next power of 2) must be at most {COLUMNS}; got {g.c} * "
+                   f"{g.stride[2]} * {ceil_div(g.stride[1], APART)} * {u.window[0]}")
         line = line_of(p).elements
         if (parts := u.window[1] * ceil_div(g.k, line)) > PARTS:
             yield (f"pixels of a row of dy that a pixel meets * ceil(k / {line}) must be at most "

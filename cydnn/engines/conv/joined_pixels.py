@@ -113,18 +113,21 @@ class JoinedPixels(InnerConv):
 class ConvFpropJoinedPixels(JoinedPixels):
     """Filters of one pixel become those of several beside each other, with zeros between them."""
     index, takes = 163, core(ConvFprop)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     inner = (ConvFpropWgmma(),)
 
 
 class ConvDgradJoinedPixels(JoinedPixels):
     """Filters of one pixel become those of several beside each other, with zeros between them."""
     index, takes = 126, core(ConvDgrad)
+    v5 = ("ALGO_1",)
     inner = (ConvDgradWgmma(),)
 
 
 class ConvWgradJoinedPixels(JoinedPixels):
     """The gradient of joined pixels in f32, of which what is one pixel's is added up."""
     index, takes = 147, core(ConvWgrad)
+    v5 = ("ALGO_1",)
     inner = (ConvWgradWgmma(),)
 
     def plan(self, p, dev, config):
