@@ -42,7 +42,7 @@ problems = ["conv_dgrad n1c40h5w7 k72r2s3 pad1 stride2 {T} {'nchw' if Y == f32 e
 // out: sizes of a class, three rounded down (at least 1), then three rounded up.
 #include "mma_rows.cuh"
 #include "tile/mma_narrow.cuh"
-#include "tile/store.cuh"
+#include "conv/mma_store.cuh"
 
 namespace cydnn {
 template <class Tile> struct DgradSource {
@@ -168,5 +168,5 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     auto* results = reinterpret_cast<Tile::Sum*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     const auto pixel = [&](int i) { return pixels[i]; };
-    store_tile<Y, Tile>(results, dx, pixel, group * cols + n0, cols - n0, channels, alpha, beta);
+    store_rows<Y, Tile>(results, dx, pixel, group * cols + n0, cols - n0, channels, alpha, beta);
 }

@@ -30,7 +30,7 @@ problems = ["""conv_fprop n2c16d3h5w6 k21t2r3s2 pre_pad=1,0,2 post_pad=0,2,1 str
 // works without waste, and a tap of one chunk makes 8 taps a step.
 #include "mma_rows.cuh"
 #include "tile/mma_narrow.cuh"
-#include "tile/store.cuh"
+#include "conv/mma_store.cuh"
 
 namespace cydnn {
 template <class Tile> struct FpropSource {
@@ -118,5 +118,5 @@ extern "C" __global__ __launch_bounds__(Tile::threads, Tile::resident) void KERN
     auto* results = reinterpret_cast<Tile::Sum*>(memory);
     spill_sums<Tile>(results, sums, warp_m, warp_n, lane);
     const auto pixel = [&](int i) { return m0 + i < rows ? m0 + i : -1; };
-    store_tile<Y, Tile>(results, y, pixel, group * cols + n0, cols - n0, channels, alpha, beta);
+    store_rows<Y, Tile>(results, y, pixel, group * cols + n0, cols - n0, channels, alpha, beta);
 }

@@ -28,38 +28,37 @@ DEVICE void spill_sums(typename Tile::Sum* tile, const MmaSums<Tile>& sums, int 
 
 // y[pixel(row)][channel + col] = alpha * sum + beta * y (through the fused nodes), for rows with
 // pixel(row) >= 0, col < cols. `channels` is the row length of y. Vectors of 8 when every row of y is made of
-// whole vectors, else element by element, neighbours by neighbouring lanes.
+// whole vectors, else element by element.
 template <class Elem, class Tile, class Pixel>
 DEVICE void store_tile(const typename Tile::Sum* tile, Elem* y, Pixel pixel, int channel, int cols,
                        int channels, float alpha, float beta) {
     constexpr int chunks = Tile::n / 8;
     const bool vectors = channels % 8 == 0 && cols % 8 == 0;
-    const unsigned wide = min(cols, Tile::n), elements = vectors ? 0 : Tile::m * wide;
 #pragma unroll 1
-    for (int i = threadIdx.x; vectors && i < Tile::m * chunks; i += Tile::threads) {
+    for (int i = threadIdx.x; i < Tile::m * chunks; i += Tile::threads) {
         const int row = i / chunks, col = i % chunks * 8, at = pixel(row);
         if (at < 0 || col >= cols) continue;
+        const auto* from = tile + row * (Tile::n + 8) + col;
         const i64 off = i64(at) * channels + channel + col;
-        float v[8];
-        Vec<typename Tile::Sum, 8>::load(tile + row * (Tile::n + 8) + col).get(v);
-        UNROLL for (int e = 0; e < 8; ++e) v[e] *= alpha;
-        if (beta != 0.f) {
-            float old[8];
-            Vec<Elem, 8>::load(y + off).get(old);
-            UNROLL for (int e = 0; e < 8; ++e) v[e] += beta * old[e];
+        if (vectors) {
+            float v[8];
+            Vec<typename Tile::Sum, 8>::load(from).get(v);
+            UNROLL for (int e = 0; e < 8; ++e) v[e] *= alpha;
+            if (beta != 0.f) {
+                float old[8];
+                Vec<Elem, 8>::load(y + off).get(old);
+                UNROLL for (int e = 0; e < 8; ++e) v[e] += beta * old[e];
+            }
+            fuse_epilogue(v, off, channel + col);
+            Vec<Elem, 8>::of(v).store(y + off);
+        } else {
+            NO_UNROLL for (int e = 0; e < 8 && col + e < cols; ++e) {
+                float v[1] = {alpha * from[e]};
+                if (beta != 0.f) v[0] += beta * to_acc(y[off + e]);
+                fuse_epilogue(v, off + e, channel + col + e);
+                y[off + e] = from_acc<Elem>(v[0]);
+            }
         }
-        fuse_epilogue(v, off, channel + col);
-        Vec<Elem, 8>::of(v).store(y + off);
-    }
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < elements; i += Tile::threads) {
-        const int row = i / wide, col = i - row * wide, at = pixel(row);
-        if (at < 0) continue;
-        const i64 off = i64(at) * channels + channel + col;
-        float v[1] = {alpha * tile[row * (Tile::n + 8) + col]};
-        if (beta != 0.f) v[0] += beta * to_acc(y[off]);
-        fuse_epilogue(v, off, channel + col);
-        y[off] = from_acc<Elem>(v[0]);
     }
 }
 
