@@ -54,7 +54,7 @@ ENGINES = (                                      # the same inside of engines/
     "move rng signal",
     # the host side of the tile programs; the families on them do not know each other
     "tile",
-    "attention conv matmul",
+    "attention conv grouped_matmul matmul",
     # a network is products and sums of all steps around a recurrence: it is put together from their engines
     "rnn",
     # the table, which also hands engines to those that are put together from them

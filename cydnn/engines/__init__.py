@@ -50,6 +50,7 @@ from .divisive_norm.divisive_norm import (DivisiveNormBwdChannels, DivisiveNormB
 from .dropout.dropout import (DropoutBwdAny, DropoutBwdNhwc, DropoutBwdVector, DropoutFactorsVector,
                               DropoutFwdAny, DropoutFwdNhwc, DropoutFwdVector, DropoutStatesSet)
 from .engine import PLAIN, Config, Engine, Knob
+from .grouped_matmul.any import GroupedMatmulAny, GroupedMatmulWgradAny
 from .im2col.any import Im2colAny
 from .layout.tensor_ops import (AddTensorAny, AddTensorVector, OpTensorAny, OpTensorVector, ScaleTensorAny,
                                 ScaleTensorVector, SetTensorFill, TransformAny, TransformVector)
@@ -196,6 +197,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SignalFlag,
     # statistics: 490 to 494
     GenStatsAny,
+    # grouped matmul: 500 to 509
+    GroupedMatmulAny, GroupedMatmulWgradAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

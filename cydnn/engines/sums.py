@@ -2,10 +2,15 @@
 from __future__ import annotations
 
 
+def _factors(p) -> list:
+    """Names of what is summed."""
+    return [name for name in p.op.reads if name not in p.op.fixed and p.operands[name] is not None]
+
+
 def sum_type(p) -> str:
     """i32 where the op asks for it and has whole numbers,
     f64 where it asks for that or for i32 of others, else f32."""
-    if p.op.compute == "i32" and all(p.operands[name].dtype.kind != "float" for name in p.op.reads):
+    if p.op.compute == "i32" and all(p.operands[name].dtype.kind != "float" for name in _factors(p)):
         return "i32"
     return p.op.math
 
@@ -13,7 +18,7 @@ def sum_type(p) -> str:
 def wrong_sums(p):
     """Whole numbers that sums of i32 cannot take."""
     if sum_type(p) == "i32":
-        for name in p.op.reads:
+        for name in _factors(p):
             if p.operands[name].dtype.bits > 32:
                 yield f"{name} must be i32 or smaller where compute is i32; got {p.operands[name].dtype}"
 

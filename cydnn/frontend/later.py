@@ -6,8 +6,7 @@ from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
     "types of 4 and 8 bits with block scales":
-        "sdpa_mxfp8 sdpa_mxfp8_backward block_scale_quantize block_scale_dequantize",
-    "grouped matmul": "moe_grouped_matmul moe_grouped_matmul_bwd"}
+        "sdpa_mxfp8 sdpa_mxfp8_backward block_scale_quantize block_scale_dequantize"}
 
 
 class Later:

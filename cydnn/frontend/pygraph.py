@@ -17,6 +17,7 @@ from .datatypes import compute_of, type_of, type_or_none
 from .device_properties import device_properties
 from .enums import data_type, member, scalar_type, tensor_reordering
 from .executing import Executing
+from .grouping import GroupedOperations
 from .guide import GuideOperations
 from .handle import Handle, get_handle
 from .inference import Defaults, Inference
@@ -40,8 +41,8 @@ NOT_SET = data_type.NOT_SET
 
 
 class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations, MovingOperations,
-              ResamplingOperations, RandomOperations, GuideOperations, TurningOperations, Normalizing, Later,
-              Planning, Inspecting, Tuning, Executing, Stored):
+              ResamplingOperations, RandomOperations, GuideOperations, GroupedOperations, TurningOperations,
+              Normalizing, Later, Planning, Inspecting, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

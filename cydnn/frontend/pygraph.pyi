@@ -235,10 +235,13 @@ class pygraph:
         """Pointwise min of input0, input1, with broadcast; the result is virtual until set_output(True)."""
     def mod(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise mod of input0, input1, with broadcast; the result is virtual until set_output(True)."""
-    def moe_grouped_matmul(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (grouped matmul)."""
-    def moe_grouped_matmul_bwd(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (grouped matmul)."""
+    def moe_grouped_matmul(self, token: Any, weight: Any, first_token_offset: Any, token_index: Any = ..., token_ks: Any = ..., mode: Any = ..., top_k: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Output (1, rows, n): token (1, t, k) times the matrix of weight (experts, k, n) of each row's
+        group; rows of no group are 0. GATHER: row r is token ``token_index[r]``. SCATTER: row r goes to
+        ``token_index[r] * top_k + token_ks[r]``. Both are (1, rows, 1), INT32."""
+    def moe_grouped_matmul_bwd(self, doutput: Any, token: Any, first_token_offset: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """DWeight (experts, k, n) of doutput (1, t, n) and token (1, t, k), column-major unless its stride is
+        set; as many experts as there are offsets unless its dim is."""
     def mul(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise mul of a, b, with broadcast; the result is virtual until set_output(True)."""
     def neg(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:

@@ -7,6 +7,7 @@ from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .divisive_norm import DivisiveNormBwd, DivisiveNormFwd
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
 from .gen_stats import GenStats
+from .grouped_matmul import GroupedMatmul, GroupedMatmulWgrad
 from .im2col import Im2col
 from .lrn import LrnBwd, LrnFwd
 from .matmul import Matmul
@@ -36,5 +37,5 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
        Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad,
-       MatmulSized, Signal, PeerReduction)
+       MatmulSized, GroupedMatmul, GroupedMatmulWgrad, Signal, PeerReduction)
 BY_NAME = {op.name: op for op in OPS}

@@ -99,7 +99,8 @@ FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": ("b
           "spatial transformer": "spatial", "local response normalization": "lrn",
           "recurrent networks": "rnn", "divisive normalization": "divisive_norm",
           "layer, RMS and instance normalization": "norm_", "statistics": "gen_stats",
-          "paged cache load": "paged_cache_load", "moving": ("slice", "reshape", "transpose", "concatenate"),
+          "paged cache load": "paged_cache_load", "grouped matmul": "grouped_matmul",
+          "moving": ("slice", "reshape", "transpose", "concatenate"),
           "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
 
 

@@ -35,7 +35,8 @@ def choices(engine, where, which, device, flops):
     graphs that it takes whole."""
     rng = random.Random(f"{engine} {where} {which}")
     small = lambda p: p.flops <= flops and getattr(p.op, "mode", "add") in (
-        *around.EXACT, *NORMS, *BATCH_NORMS, "bilinear", "sum_sqsum", "cross_correlation", "convolution")
+        *around.EXACT, *NORMS, *BATCH_NORMS, "bilinear", "sum_sqsum", "cross_correlation", "convolution",
+        "none", "gather", "scatter")
     alone = BY_INDEX[117] if engine.index in sums.FRONTED else engine
     for problem, _ in zip(of_engine.problems(alone, device.facts, where, small), range(TRIES)):
         graph, smooth = around.graph_of(problem, where, which, rng, sums.between(engine, problem))

@@ -222,6 +222,26 @@ def conv_of_whole_numbers(w):
     w.close_to(w.double(y), w.exact.conv(w.double(x), w.double(f), (1, 1), (1, 1), (1, 1)), 0, 0)
 
 
+def mixture_of_experts(w):
+    """Tokens in groups, one of which is empty, gathered to the first product, scattered behind the second."""
+    tokens, up, down = (w.random(dims, "f16", layout) for dims, layout in (
+        ((1, 20, 16), "nchw"), ((3, 16, 24), "columns"), ((3, 24, 8), "columns")))
+    begins = w.whole([0, 9, 9], (3, 1, 1))
+    token, slot = w.whole([7 * i % 20 for i in range(40)]), w.whole([i // 20 for i in range(40)])
+    g = graph(w)
+    X, U, D, B, I, S = map(g.tensor_like, (tokens, up, down, begins, token, slot))
+    mode = cudnn.moe_grouped_matmul_mode
+    h = g.relu(g.moe_grouped_matmul(X, U, B, token_index=I, mode=mode.GATHER, name="up")).set_data_type(HALF)
+    Y = g.moe_grouped_matmul(h, D, B, I, S, mode.SCATTER, top_k=2, name="down").set_output(True)
+    y = w.empty((1, 40, 8), "f16", "nchw")
+    run(w, g, {X: tokens, U: up, D: down, B: begins, I: token, S: slot, Y: y})
+    x, u, d, z = w.double(tokens)[0], w.double(up), w.double(down), w.double(y)[0]
+    for i in range(40):
+        expert, t = 0 if i < 9 else 2, 7 * i % 20
+        w.close_to(z[2 * t + i // 20], w.exact.relu(x[t] @ u[expert]) @ d[expert], 1e-2, 1e-2)
+
+
 PROGRAMS = (conv_bias_relu, conv_pre_and_post_padding, dgrad_drelu, wgrad, matmul_of_mixed_types,
             pointwise_graph, reductions,
-            batch_norm_training, batch_norm_backward, matmul_stored_and_read, conv_of_whole_numbers)
+            batch_norm_training, batch_norm_backward, matmul_stored_and_read, conv_of_whole_numbers,
+            mixture_of_experts)

@@ -31,7 +31,7 @@ ARGUMENTS = {                                    # tensors in the order of the c
              "gelu_approx_tanh_backward"}
 POINTWISE = [(name, names.split()) for names, methods in ARGUMENTS.items() for name in methods.split()]
 LATER = """sdpa_mxfp8 sdpa_mxfp8_backward
-block_scale_quantize block_scale_dequantize moe_grouped_matmul moe_grouped_matmul_bwd""".split()
+block_scale_quantize block_scale_dequantize""".split()
 
 
 def pair(g):

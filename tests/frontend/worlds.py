@@ -74,6 +74,9 @@ class Arrays:
         """Memory for packed booleans."""
         return np.zeros(-(-count // 8), np.uint8)
 
+    def whole(self, values, dims=(1, -1, 1)):
+        return np.array(values, np.int32).reshape(dims)
+
     def number(self, value):
         """A number on the host, as an array of one."""
         return np.full((1, 1, 1, 1), value, np.float32)

@@ -86,6 +86,9 @@ class World:
     def bits(self, count):
         return self.room(-(-count // 8)).zero_()
 
+    def whole(self, values, dims=(1, -1, 1)):
+        return torch.tensor(values, dtype=torch.int32, device="cuda").reshape(dims)
+
     def number(self, value):
         return torch.full((1, 1, 1, 1), value)
 

@@ -73,6 +73,33 @@ def _matmul_sized(op_class, rng):
     return Problem(op, dict(a=a, b=b, **sizes))
 
 
+def _grouped(rng):
+    """(types, experts, offsets, sizes) of grouped products."""
+    experts, batches = rng.choice([1, rng.randint(1, 6)]), rng.choice([1, 1, 2])
+    count = experts * batches + (experts == 1 or rng.random() < 0.5)
+    offsets = tensor(rng, rng.choice(["i32", "i64"]), (count, 1, 1), rng.choice(["nchw", "gaps"]))
+    sizes = [rng.choice([1, rng.randint(1, 30), 8 * rng.randint(1, 6)]) for _ in range(4)]
+    return types(rng), experts, offsets, sizes
+
+
+def _grouped_matmul(op_class, rng):
+    (dtype, compute), experts, offsets, (t, m, n, k) = _grouped(rng)
+    mode = rng.choice(["none", "gather", "scatter"])
+    op = op_class(mode=mode, top_k=rng.choice([1, 2, 3]) if mode == "scatter" else 1, compute=compute)
+    m = m if mode == "gather" else t
+    one = lambda wanted: tensor(rng, "i32", (1, m, 1), rng.choice(["nchw", "gaps"])) if wanted else None
+    return Problem(op, dict(x=tensor(rng, dtype, (1, t, k)), w=tensor(rng, dtype, (experts, k, n)),
+                            offsets=offsets, index=one(mode != "none"), slot=one(mode == "scatter"),
+                            y=tensor(rng, dtype, (1, m, n))))
+
+
+def _grouped_matmul_wgrad(op_class, rng):
+    (dtype, compute), experts, offsets, (t, _, n, k) = _grouped(rng)
+    return Problem(op_class(compute=compute), dict(
+        x=tensor(rng, dtype, (1, t, k)), dy=tensor(rng, dtype, (1, t, n)), offsets=offsets,
+        dw=tensor(rng, dtype, (experts, k, n))))
+
+
 def _signal(op_class, rng):
     dtype, _ = types(rng)
     dims = image(rng, 40)
@@ -90,6 +117,7 @@ def _peer_reduction(op_class, rng):
     return Problem(op, dict(a=own, b=own, peers=(TensorDesc.packed("f32", (many, 4 * channels)),) * many))
 
 
-MAKERS = {ops.Signal: _signal, ops.PeerReduction: _peer_reduction, ops.MatmulSized: _matmul_sized,
+MAKERS = {ops.GroupedMatmul: _grouped_matmul, ops.GroupedMatmulWgrad: _grouped_matmul_wgrad,
+          ops.Signal: _signal, ops.PeerReduction: _peer_reduction, ops.MatmulSized: _matmul_sized,
           ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load, ops.Rng: _rng, ops.BnFinalize: _bn_parts,
           ops.BnBackwardWeights: _bn_parts}

@@ -69,6 +69,31 @@ def matmul_sized(op, a, shapes):
     return dict(c=c)
 
 
+def grouped_matmul(op, a, shapes):
+    y, begins, experts = np.zeros(shapes["y"]), a["offsets"].ravel().tolist(), len(a["w"])
+    count = len(begins) // experts * experts if experts > 1 else max(len(begins) - 1, 1)
+    for row in range(y.shape[1]):
+        group, token, place = sum(begin <= row for begin in begins) - 1, row, row
+        if op.mode == "gather":
+            token = int(a["index"][0, row, 0])
+        if op.mode == "scatter":
+            place = int(a["index"][0, row, 0]) * op.top_k + int(a["slot"][0, row, 0])
+        if 0 <= group < count and 0 <= place < y.shape[1]:
+            is_there = 0 <= token < a["x"].shape[1]
+            y[0, place] = a["x"][0, token] @ a["w"][group % experts] if is_there else 0.0
+    return dict(y=y)
+
+
+def grouped_matmul_wgrad(op, a, shapes):
+    dw, rows, experts = np.zeros(shapes["dw"]), a["x"].shape[1], shapes["dw"][0]
+    begins = [*a["offsets"].ravel().tolist(), rows]
+    for group in range((len(begins) - 1) // experts * experts if experts > 1 else max(len(begins) - 2, 1)):
+        for row in range(rows):
+            if begins[group] <= row < begins[group + 1]:
+                dw[group % experts] += np.outer(a["x"][0, row], a["dy"][0, row])
+    return dict(dw=dw)
+
+
 def signal(op, a, shapes):
     return dict(y=a["x"], flag=np.full(shapes["flag"], op.value))
 
@@ -88,6 +113,6 @@ def peer_reduction(op, a, shapes):
     return result
 
 
-LOOPS = dict(signal=signal, peer_reduction=peer_reduction, matmul_sized=matmul_sized, rope=rope,
-             paged_cache_load=paged_cache_load, bn_finalize=bn_finalize,
-             bn_backward_weights=bn_backward_weights)
+LOOPS = {f.__name__: f for f in (
+    grouped_matmul, grouped_matmul_wgrad, signal, peer_reduction, matmul_sized, rope, paged_cache_load,
+    bn_finalize, bn_backward_weights)}
