@@ -153,7 +153,20 @@ class _F8:
         return (code | np.where(np.signbit(values), 0x80, 0)).astype(np.uint8)
 
 
-F8 = {"f8_e4m3": _F8(3, 7, 0x7E, 0x7F), "f8_e5m2": _F8(2, 15, 0x7B, 0x7F)}
+class _Exponents:
+    """Powers of two from 2^-127 up: an exponent, no sign and no zero; the last code is no number."""
+
+    @lru_cache(maxsize=None)
+    def values(self) -> np.ndarray:
+        return np.concatenate([np.exp2(np.arange(255.0) - 127), [np.nan]])
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """The nearest code, of two the larger; a negative number is no number."""
+        fraction, power = np.frexp(np.clip(values, 2.0 ** -127, 2.0 ** 127))       # of a fraction in [1/2, 1)
+        return np.where(values >= 0, power + 126 + (fraction >= 0.75), 255).astype(np.uint8)
+
+
+F8 = {"f8_e4m3": _F8(3, 7, 0x7E, 0x7F), "f8_e5m2": _F8(2, 15, 0x7B, 0x7F), "f8_e8m0": _Exponents()}
 
 
 def _row(name, bits, kind, eps, enum, api, storage, lowest, highest, tiny=0.0):
@@ -174,25 +187,27 @@ f16 = _row("f16", 16, "float", 2.0 ** -10, 2, "HALF", np.float16, *_range(np.flo
 bf16 = _row("bf16", 16, "float", 2.0 ** -7, 9, "BFLOAT16", np.uint16, -_BF16_MAX, _BF16_MAX, 2.0 ** -133)
 f8_e4m3 = _row("f8_e4m3", 8, "float", 2.0 ** -3, 12, "FP8_E4M3", np.uint8, -448.0, 448.0, 2.0 ** -9)
 f8_e5m2 = _row("f8_e5m2", 8, "float", 2.0 ** -2, 13, "FP8_E5M2", np.uint8, -57344.0, 57344.0, 2.0 ** -16)
+f8_e8m0 = _row("f8_e8m0", 8, "float", 1.0, 15, "FP8_E8M0", np.uint8, 2.0 ** -127, 2.0 ** 127, 2.0 ** -127)
 i8 = _row("i8", 8, "int", 0.0, 3, "INT8", np.int8, -128, 127)
 u8 = _row("u8", 8, "int", 0.0, 6, "UINT8", np.uint8, 0, 255)
 i32 = _row("i32", 32, "int", 0.0, 4, "INT32", np.int32, -2 ** 31, 2 ** 31 - 1)
 i64 = _row("i64", 64, "int", 0.0, 10, "INT64", np.int64, -2 ** 63, 2 ** 63 - 1)
 boolean = _row("bool", 1, "bool", 0.0, 11, "BOOLEAN", np.uint8, 0, 1)
 
-ALL = (f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i8, u8, i32, i64, boolean)
+ALL = (f64, f32, f16, bf16, f8_e4m3, f8_e5m2, f8_e8m0, i8, u8, i32, i64, boolean)
 FLOATS = (f64, f32, f16, bf16)
 BY_NAME = {t.name: t for t in ALL}
 BY_ENUM = {t.enum: t for t in ALL}
 
-ML_DTYPES = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}   # their names there
+ML_DTYPES = {"bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2",   # their names there
+             "f8_e8m0": "float8_e8m0fnu"}
 
 MATH = {                                         # compute type: what it is computed in, at least as accurate
     "f32": "f32", "f64": "f64", "i32": "f64",    # f64 holds every i32 and the product of two
     "f16": "f32", "bf16": "f32", "fast_f8": "f32", "bool": "f32"}
 
 
-_DLPACK = {"bf16": 4, "f8_e4m3": 10, "f8_e5m2": 12}             # codes of types that NumPy does not have
+_DLPACK = {"bf16": 4, "f8_e4m3": 10, "f8_e5m2": 12, "f8_e8m0": 14}       # codes of types that NumPy has not
 
 
 def dlpack_types(row: DType) -> tuple:

@@ -39,6 +39,17 @@ def test_every_code_of_a_small_type_has_its_value(name):
     assert np.isnan(kind.round(np.array([np.nan]))).all()
 
 
+def test_powers_of_two():
+    """An exponent alone: the nearest, of two the larger; no sign, no zero, no infinity."""
+    kind, codes = dtypes.f8_e8m0, np.arange(256, dtype=np.uint8)
+    want = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float64)
+    assert (kind.decode(codes)[:255] == want[:255]).all() and np.isnan(kind.decode(codes)[255])
+    assert (kind.encode(want) == codes).all()
+    assert kind.round(np.array([1.49, 1.5, 3.0, 5.9, 0.0, -0.0, 1e-300, 1e300, np.inf])).tolist() == [
+        1, 2, 4, 4, *[2.0 ** -127] * 3, 2.0 ** 127, 2.0 ** 127]
+    assert np.isnan(kind.round(np.array([np.nan, -1.0, -np.inf]))).all()
+
+
 def test_whole_numbers_are_rounded_to_even_and_saturate():
     assert dtypes.i8.round(np.array([0.5, 1.5, 2.5, -0.5, 200.0, -200.0, np.nan,
                                      np.inf])).tolist() == [0, 2, 2, 0, 127, -128, 0, 127]

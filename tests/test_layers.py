@@ -50,7 +50,7 @@ ENGINES = (                                      # the same inside of engines/
     "composite nested reference",
     "im2col lrn paged_cache_load pointwise pool reduction resample rope softmax spatial",
     "cast",
-    "divisive_norm dropout layout norm",
+    "block_scale divisive_norm dropout layout norm",
     "move rng signal",
     # the host side of the tile programs; the families on them do not know each other
     "tile",

@@ -156,7 +156,7 @@ cdef class Memory:
     def type(self) -> str:
         """``float32``; what it is made of."""
         code, order = self.said.code, "byte-swapped " if self.said.is_swapped else ""
-        named = {RAW: "bytes", BOOL: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2",
+        named = {RAW: "bytes", BOOL: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2", 14: "float8_e8m0fnu",
                  FOREIGN: f"the type {self.name}"}
         sized = {INT: "int", UINT: "uint", FLOAT: "float", COMPLEX: "complex", 4: "bfloat"}
         return order + named.get(code, f"{sized.get(code, f'type {code} of ')}{self.said.bits}")
@@ -180,6 +180,8 @@ cdef tuple meaning(str key, Py_ssize_t itemsize):
     """(code, bits, is the byte order another) of ``<f4``, or of the format ``f``."""
     other = (">", "!") if is_little else ("<",)
     is_swapped, letters = key[:1] in other and itemsize > 1, key.lstrip("@=<>!|")
+    if letters == "f1":                          # what ml_dtypes says of float8_e5m2 alone
+        return 12, 8, False
     if len(letters) > 1 and letters[0] in CODES and letters[1:].isdigit():
         return CODES[letters[0]], 8 * itemsize, is_swapped
     return LETTERS.get(letters, FOREIGN), 8 * itemsize, is_swapped

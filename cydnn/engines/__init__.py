@@ -12,6 +12,7 @@ from .attention.sdpa_fwd_any import SdpaFwdAny
 from .attention.sdpa_fwd_fp8_wgmma import SdpaFwdFp8Wgmma
 from .attention.sdpa_fwd_mma import SdpaFwdMma
 from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
+from .block_scale.any import BlockScaleDequantizeAny, BlockScaleQuantizeAny
 from .composite import Composite
 from .conv.any import ConvDgradAny, ConvFpropAny, ConvWgradAny
 from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
@@ -199,6 +200,8 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     GenStatsAny,
     # grouped matmul: 500 to 509
     GroupedMatmulAny, GroupedMatmulWgradAny,
+    # block scale: 510 to 519
+    BlockScaleDequantizeAny, BlockScaleQuantizeAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

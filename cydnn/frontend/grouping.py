@@ -20,8 +20,8 @@ class GroupedOperations:
         name = self._named("moe_grouped_matmul", name)
         inputs = dict(x=("token", token), w=("weight", weight),
                       offsets=("first_token_offset", first_token_offset))
-        for operand, argument, given in (("index", "token_index", token_index), ("slot", "token_ks", token_ks)):
-            inputs |= {operand: (argument, given)} if given is not None else {}
+        moved = dict(index=("token_index", token_index), slot=("token_ks", token_ks))
+        inputs |= {operand: pair for operand, pair in moved.items() if pair[1] is not None}
         way = member(name, "mode", moe_grouped_matmul_mode, mode).name.lower()
         places = dict(top_k=("top_k", top_k)) if way == "scatter" else {}
         return self._record("moe_grouped_matmul", GroupedMatmul, inputs, dict(y="OUTPUT"), compute_data_type,

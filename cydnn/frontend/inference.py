@@ -9,13 +9,14 @@ from itertools import count
 
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
-from ..ops import Pointwise, Sdpa, SdpaBwd, Slice, Transpose
+from ..ops import BlockScaleDequantize, BlockScaleQuantize, Pointwise, Sdpa, SdpaBwd, Slice, Transpose
+from ..ops.block_scale import order, padded
 from ..ops.moves import Move
 from ..status import BadParam
 from ..steps import Scalar
 from ..tensor import TensorDesc, packed_strides
 from .datatypes import type_of
-from .enums import data_type
+from .enums import data_type, tensor_reordering
 from .steps import Step, in_words
 from .tensor import exchanged, tensor
 
@@ -65,6 +66,7 @@ class Inference:
             if t.ragged_offset is not None and t.ragged_offset.owner is not t.owner:
                 raise BadParam(f"tensor {t.label}: ragged_offset must be a tensor of the graph; got one of "
                                f"another")
+        self.tiled = tiled(steps)                # {scales in tiles: the step that they are of}
         for t, is_transposed in transposed(steps).items():
             t.is_transposed = is_transposed
         self.uids = given_uids(tensors)
@@ -108,11 +110,17 @@ class Inference:
         if t.is_virtual and t.is_pass_by_value:
             raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
         row, units = self.defaults.storage(t) if kept is None else t.storage(kept)
+        reordering = t.reordering_type.name.lower()
+        if t in self.tiled:                      # its operation knows, and where its columns are
+            step, reordering = self.tiled[t], "none"
+            axis = step.op(**step.attributes).columns(len(dims))
+            dims = padded(dims, axis)
+            strides = packed_strides(dims, order(len(dims), axis))
         uid = self.uids[t]
         ragged = None if t.ragged_offset is None else self._elements(t)
         scalar = None if t.value is None or t.kind != "value" else Scalar(uid, t.value)
         return Tensor(uid, TensorDesc(row, dims, strides, units), t.kind, t.alignment, ragged,
-                      t.reordering_type.name.lower(), scalar, t.name)
+                      reordering, scalar, t.name)
 
     def _elements(self, t: tensor) -> int:
         """The uid of a tensor's ragged offsets in elements: those given, or what a node makes of coarser
@@ -201,7 +209,8 @@ class Inference:
             inputs = {o: self._of(t) for o, t in step.inputs.items()}
             inputs |= {o: self._keys(t) for o, t in step.inputs.items() if self._is_turned(step, o, t)}
             inputs |= {o: self._raised(t, 4) for o, t in step.inputs.items() if o.startswith("extras.")}
-        op = step.op(**step.attributes, compute=self.defaults.math(step, inputs.values()))
+        op = step.op(**step.attributes, **self._said_by(step), compute=self.defaults.math(step,
+                                                                                          inputs.values()))
         descs = op.joined({o: t.desc for o, t in inputs.items()})
         op = op.settled(descs)
         self._infer(op, step, descs)
@@ -211,6 +220,13 @@ class Inference:
         scalars = {name: FromTensor(self._of(t).uid) for name, t in step.scalars.items()}
         self._read.update(step.inputs.values(), step.scalars.values())
         return Node(op, operands, scalars, step.name)
+
+    def _said_by(self, step: Step) -> dict:
+        """Attributes that tensors say: of their types, and whether they lie in tiles."""
+        found = {a: self.defaults.storage(step.outputs[o])[0].name for a, o in step.op.typed.items()
+                 if a not in step.attributes}
+        scale = {**step.inputs, **step.outputs}.get("scale")
+        return found | (dict(is_tiled=True) if scale in self.tiled else {})
 
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
@@ -229,6 +245,8 @@ class Inference:
             if step.op is Pointwise:
                 want = next((d for d in descs.values() if d.dims == want.dims), descs["x"])
             is_channels_last = want is None or operand in step.channels_last
+            if step.innermost is not None:
+                strides = strides or packed_strides(dims, turned_order(want, step.innermost % want.rank))
             strides = strides or strides_of(dims, want, is_channels_last)
             self.found[t] = self._tensor(t, turn(dims), turn(strides), _kept_type(step, t, descs))
 
@@ -243,6 +261,27 @@ def transposed(steps: list[Step]) -> dict[tensor, bool]:
         for o, t in (*step.inputs.items(), *step.outputs.items()):
             ways.setdefault(t, set()).add(o in keys or t in passed)
     return {t: found == {True} for t, found in ways.items()}
+
+
+def tiled(steps: list[Step]) -> dict[tensor, Step]:
+    """The scales that lie in tiles, and the operations that read or write them so. Raises BadParam where they
+    are anything else."""
+    is_tiled = lambda t: t.reordering_type is tensor_reordering.F8_128x4
+    found = {t: step for step in steps if step.op in (BlockScaleDequantize, BlockScaleQuantize)
+             for o, t in (*step.inputs.items(), *step.outputs.items()) if o == "scale" and is_tiled(t)}
+    for step in steps:
+        for o, t in (*step.inputs.items(), *step.outputs.items()):
+            if t in found and (o != "scale" or step.op is not found[t].op):
+                raise BadParam(f"tensor {t.label}: reordering_type F8_128x4 must be that of scales alone; "
+                               f"got {o} of {brief(step.name)}, and of {brief(found[t].name)}")
+    return found
+
+
+def turned_order(desc: TensorDesc, axis: int) -> list[int]:
+    """Dim numbers from outermost to innermost with a dim innermost; those within it go outside."""
+    inner = order_of(desc)[::-1]
+    at = inner.index(axis)
+    return (inner[at:] + inner[:at])[::-1]
 
 
 def _passed(step: Step, ways: dict) -> tuple:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
-    "types of 4 and 8 bits with block scales":
-        "sdpa_mxfp8 sdpa_mxfp8_backward block_scale_quantize block_scale_dequantize"}
+    "attention of types of 8 bits with block scales": "sdpa_mxfp8 sdpa_mxfp8_backward"}
 
 
 class Later:

@@ -52,10 +52,14 @@ class pygraph:
         """Pointwise add of input, bias, with broadcast; the result is virtual until set_output(True)."""
     def binary_select(self, input0: Any, input1: Any, mask: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise binary_select of input0, input1, mask, with broadcast; the result is virtual until set_output(True)."""
-    def block_scale_dequantize(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (types of 4 and 8 bits with block scales)."""
-    def block_scale_quantize(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (types of 4 and 8 bits with block scales)."""
+    def block_scale_dequantize(self, input: Any, descale: Any, block_size: Any, is_negative_scale: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """Y: each element times the scale of its block. ``block_size``: elements of each dim that share one,
+        those of the last dims where there are fewer; a number: along the dim that has fewer scales, else the
+        last. A scale with a sign is read with it, whatever ``is_negative_scale`` says."""
+    def block_scale_quantize(self, input: Any, block_size: Any, axis: Any = ..., transpose: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
+        """[Y, scale]: the least scale of its type with which a block of elements along ``axis`` (None or -1:
+        the last dim) fits the type of Y, and the elements by it. Set the data types of both. With
+        ``transpose`` the axis is innermost in results whose stride is not set."""
     def bn_backward_weights(self, loss: Any, input: Any, mean: Any, inv_variance: Any, scale: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[Dscale, Dbias, eq_scale_dy, eq_scale_x, eq_bias]: DX is eq_scale_dy * loss + eq_scale_x * input +
         eq_bias."""
@@ -336,9 +340,9 @@ class pygraph:
         largest of q @ k^T. Weights and gradients of scores are not rounded to 8 bits on their way: dV has the
         factor scale_s * descale_s, dQ and dK scale_dP * descale_dP."""
     def sdpa_mxfp8(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (types of 4 and 8 bits with block scales)."""
+        """Comes with a later release (attention of types of 8 bits with block scales)."""
     def sdpa_mxfp8_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (types of 4 and 8 bits with block scales)."""
+        """Comes with a later release (attention of types of 8 bits with block scales)."""
     def select_behavior_notes(self, notes: Any) -> Any:
         """Keep plans that have all of these notes."""
     def select_numeric_notes(self, notes: Any) -> Any:

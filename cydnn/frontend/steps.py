@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..given import brief, flag
+from ..given import brief, flag, whole
 from ..ops import BY_NAME, Op
 from ..status import BadParam, CydnnError
 from .tensor import tensor
@@ -15,7 +15,8 @@ class Step:
     ``extras.0``, ``extras.1`` …; ``scalars``: number of the op to tensor.
 
     ``compute`` is the op's word for a type, None for the graph's default. ``channels_last``: outputs whose
-    strides are so unless they are set; others follow the inputs. ``words``: what the method calls operands,
+    strides are so unless they are set; others follow the inputs, but for the dim that is ``innermost`` (-1:
+    the last). ``words``: what the method calls operands,
     attributes and numbers, by the op's names; of a graph that was stored there are none. ``is_spare``: it is
     left out where nobody reads its results.
     """
@@ -29,6 +30,7 @@ class Step:
     channels_last: tuple = ()
     words: dict[str, str] = field(default_factory=dict)
     is_spare: bool = False
+    innermost: int | None = None
 
     @property
     def tensors(self) -> list[tensor]:
@@ -47,6 +49,7 @@ class Step:
                    outputs=names(self.outputs), compute=self.compute)
         row |= dict(scalars=names(self.scalars)) if self.scalars else {}
         row |= dict(is_spare=True) if self.is_spare else {}
+        row |= dict(innermost=self.innermost) if self.innermost is not None else {}
         return row | (dict(channels_last=list(self.channels_last)) if self.channels_last else {})
 
     @classmethod
@@ -63,7 +66,9 @@ class Step:
         found = lambda numbers: {k: tensors[i] for k, i in numbers.items()}
         return cls(op, dict(row["attributes"]), found(row["inputs"]), found(row["outputs"]),
                    str(row["name"]), row["compute"], found(scalars), tuple(row.get("channels_last", ())),
-                   is_spare=flag("deserialize: is_spare", row.get("is_spare")))
+                   is_spare=flag("deserialize: is_spare", row.get("is_spare")),
+                   innermost=None if row.get("innermost") is None else whole("deserialize: innermost",
+                                                                             row["innermost"]))
 
 
 def in_words(error: CydnnError, steps: list[Step]) -> CydnnError:

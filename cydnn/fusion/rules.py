@@ -95,6 +95,23 @@ def _f8(mantissa: int, bias: int, top: int, nan: int):
                 "i32": ".reg .f32 v; cvt.rn.f32.s32 v, {s}; " + narrow.replace("{x}", "v")})
 
 
+def _e8m0():
+    """A power of two in a 32-bit register (its code), which is the exponent of an f32: that of a denormal one
+    for the first. Half of the last place, added, rounds; a negative number, like NaN, is the last code."""
+    widen = (".reg .b32 w; .reg .pred p; shl.b32 w, {s}, 23; max.u32 w, w, 0x400000; "
+             "setp.eq.u32 p, w, 0x7f800000; selp.b32 w, 0x7fffffff, w, p; mov.b32 {out}, w;")
+    narrow = (".reg .b32 w; .reg .pred p, q; mov.b32 w, {x}; setp.lt.u32 p, w, 0x600000; "
+              "setp.ltu.f32 q, {x}, 0f00000000; add.u32 w, w, 0x400000; shr.u32 w, w, 23; "
+              "min.u32 w, w, 254; selp.b32 w, 0, w, p; setp.eq.f32 p, {x}, 0f00000000; "
+              "selp.b32 w, 0, w, p; selp.b32 {d}, 255, w, q;")
+    return dict(
+        widen={"f32": widen.replace("{out}", "{d}"),
+               "f64": ".reg .f32 v; " + widen.replace("{out}", "v") + " cvt.f64.f32 {d}, v;",
+               "i32": ".reg .f32 v; " + widen.replace("{out}", "v") + " cvt.rni.s32.f32 {d}, v;"},
+        narrow={"f32": narrow.replace("{x}", "{s}"), "f64": _ODD + narrow.replace("{x}", "f"),
+                "i32": ".reg .f32 v; cvt.rn.f32.s32 v, {s}; " + narrow.replace("{x}", "v")})
+
+
 STORAGE = {
     "f64": Storage(64, ".f64", "f64", {"f32": "cvt.rn.f32.f64 {d}, {s};", "f64": "mov.f64 {d}, {s};"},
                    {"f32": "cvt.f64.f32 {d}, {s};", "f64": "mov.f64 {d}, {s};",
@@ -120,6 +137,7 @@ STORAGE = {
                     {"f32": ("shl.b32 {d}, {s}, 16;", "and.b32 {d}, {s}, 0xffff0000;")}, {"f32": _BF16_80}),
     "f8_e4m3": Storage(8, ".b32", "u8", **_f8(3, 7, 0x7E, 0x7F)),
     "f8_e5m2": Storage(8, ".b32", "u8", **_f8(2, 15, 0x7B, 0x7F)),
+    "f8_e8m0": Storage(8, ".b32", "u8", **_e8m0()),
     "i8": Storage(8, ".b32", "s8", **_integer(-128, 127)),
     "u8": Storage(8, ".b32", "u8", **_integer(0, 255)),
     "i32": Storage(32, ".b32", "b32", **_integer(None, None)),

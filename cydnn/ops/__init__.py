@@ -3,6 +3,7 @@ from .attention import Sdpa, SdpaBwd, scores
 from .attribute import Attribute
 from .batch_norm import BatchNormBwd, BatchNormInference, BatchNormTraining
 from .batch_norm_parts import BnBackwardWeights, BnFinalize
+from .block_scale import BlockScaleDequantize, BlockScaleQuantize
 from .conv import ConvBgrad, ConvDgrad, ConvFprop, ConvWgrad
 from .divisive_norm import DivisiveNormBwd, DivisiveNormFwd
 from .dropout import DropoutBwd, DropoutFactors, DropoutFwd, DropoutStates
@@ -37,5 +38,6 @@ OPS = (ConvFprop, ConvDgrad, ConvWgrad, ConvBgrad, Matmul, Pointwise, Reduction,
        SpatialGridBwd, SpatialSamplerFwd, SpatialSamplerBwd, Im2col, DivisiveNormFwd, DivisiveNormBwd,
        Sdpa, SdpaBwd, Slice, Reshape, Transpose, Concatenate, ResampleFwd, ResampleBwd,
        Rng, BnFinalize, BnBackwardWeights, Rope, PagedCacheLoad,
-       MatmulSized, GroupedMatmul, GroupedMatmulWgrad, Signal, PeerReduction)
+       MatmulSized, GroupedMatmul, GroupedMatmulWgrad, BlockScaleQuantize, BlockScaleDequantize, Signal,
+       PeerReduction)
 BY_NAME = {op.name: op for op in OPS}

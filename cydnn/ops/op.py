@@ -56,8 +56,9 @@ class Op:
     whatever beta is: ``reference`` gets it; ``fixed`` the operands whose type is part of the meaning, so that
     no cast stands between; ``asked`` the optional outputs that are there only where they are named;
     ``by_value`` the inputs that may also be numbers given at execute; ``unread`` the inputs whose values say
-    nothing, only their dims do; ``shared`` those that lie on several devices, all of which write there, so
-    that ``reference`` gets the memory itself (``rank``, an attribute, is the number of the own one);
+    nothing, only their dims do; ``typed`` {attribute: the output whose type it is}; ``shared`` those that lie
+    on several devices, all of which write there, so that ``reference`` gets the memory itself (``rank``, an
+    attribute, is the number of the own one);
     ``special`` {operand, or attribute: what an engine must understand where it is there, or set}. ``notes``
     are facts for the user of what any kernel makes of it. ``compute`` is the type that sums and functions
     are asked in; ``math`` the one they are done in, at least as accurate.
@@ -83,6 +84,7 @@ class Op:
     by_value: ClassVar[frozenset] = frozenset()
     shared: ClassVar[frozenset] = frozenset()
     unread: ClassVar[frozenset] = frozenset()
+    typed: ClassVar[dict] = {}
     special: ClassVar[dict] = {}
     name: ClassVar[str] = ""
     notes: ClassVar[tuple] = ()

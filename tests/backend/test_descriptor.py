@@ -95,7 +95,7 @@ def test_kinds_that_are_none():
     with pytest.raises(BadParam, match="create: the type must be one of CUDNN_BACKEND_.*; got 99"):
         Descriptor(99)
     with pytest.raises(NotSupported, match="create: the type must be one of .*; got CUDNN_BACKEND_OPER"):
-        Descriptor(constant("CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR"))
+        Descriptor(constant("CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR"))
     for kind in ("KNOB_INFO", "LAYOUT_INFO", "INTERMEDIATE_INFO"):
         with pytest.raises(BadParam, match="must be made by the library"):
             Descriptor(kind).finalize()
@@ -169,7 +169,7 @@ def test_finalized_values_that_are_refused(others):
      "BAD_PARAM_DESCRIPTOR_TYPE"),
     (lambda: Descriptor("MATMUL").set("MATMUL_PADDING_VALUE", [1, 2]), "BAD_PARAM_SIZE_INSUFFICIENT"),
     (lambda: Descriptor("CONVOLUTION").finalize(), "BAD_PARAM"),
-    (lambda: Descriptor(constant("CUDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR")),
+    (lambda: Descriptor(constant("CUDNN_BACKEND_OPERATION_EXPAND_BAND_MATRIX_DESCRIPTOR")),
      "NOT_SUPPORTED")])
 def test_statuses_of_v9(call, status):
     with pytest.raises(CydnnError) as found:

@@ -100,6 +100,7 @@ FAMILY = {"attention": "sdpa", "convolution": "conv", "batch normalization": ("b
           "recurrent networks": "rnn", "divisive normalization": "divisive_norm",
           "layer, RMS and instance normalization": "norm_", "statistics": "gen_stats",
           "paged cache load": "paged_cache_load", "grouped matmul": "grouped_matmul",
+          "block scale": "block_scale",
           "moving": ("slice", "reshape", "transpose", "concatenate"),
           "tensor operations": ("transform", "add_tensor", "op_tensor", "scale_tensor", "set_tensor")}
 

@@ -241,7 +241,33 @@ def mixture_of_experts(w):
         w.close_to(z[2 * t + i // 20], w.exact.relu(x[t] @ u[expert]) @ d[expert], 1e-2, 1e-2)
 
 
+def matmul_of_scaled_blocks(w):
+    """Factors of 8 bits with powers of two for 32 elements each, those of one in tiles; the product into such
+    numbers again."""
+    t = cudnn.data_type
+    a, b = w.random((1, 96, 64), "f8_e4m3", "nchw"), w.random((1, 64, 32), "f8_e4m3", "columns")
+    one = w.random((1, 96, 2), "f8_e8m0", "nchw", 0.5, 4)
+    two = w.random((1, 4, 128), "f8_e8m0", "columns", 0.5, 4)
+    g = graph(w)
+    A, B = (g.tensor_like(x).set_data_type(t.FP8_E4M3) for x in (a, b))
+    S, R = (g.tensor_like(x).set_data_type(t.FP8_E8M0) for x in (one, two))
+    R.set_reordering_type(cudnn.tensor_reordering.F8_128x4)
+    product = g.matmul(g.block_scale_dequantize(A, S, [1, 32]),
+                       g.block_scale_dequantize(input=B, descale=R, block_size=[32, 1]), name="mm")
+    Y, Z = g.block_scale_quantize(product, block_size=16, axis=1, transpose=True)
+    Y.set_output(True).set_data_type(t.FP8_E5M2), Z.set_output(True).set_data_type(t.FP8_E4M3)
+    y, z = w.empty((1, 96, 32), "f8_e5m2", "columns"), w.empty((1, 6, 32), "f8_e4m3", "columns")
+    run(w, g, {A: a, B: b, S: one, R: two, Y: y, Z: z})
+    assert Y.get_stride() == [96, 1, 96]
+    tiles = w.double(two)[0].T.reshape(-1)     # of columns below 32, at 16 * column, its four rows
+    scales = w.exact.stack([tiles[16 * n:16 * n + 2] for n in range(32)], 1)
+    spread = lambda s, axis: w.exact.repeat(s, 32, axis)
+    want = (w.double(a)[0] * spread(w.double(one)[0], 1)) @ (w.double(b)[0] * spread(scales, 0))
+    kept = w.double(y)[0] * w.exact.repeat(w.double(z)[0], 16, 0)
+    w.close_to(kept, want, float(abs(want).max()) / 8, 0.13)
+
+
 PROGRAMS = (conv_bias_relu, conv_pre_and_post_padding, dgrad_drelu, wgrad, matmul_of_mixed_types,
             pointwise_graph, reductions,
             batch_norm_training, batch_norm_backward, matmul_stored_and_read, conv_of_whole_numbers,
-            mixture_of_experts)
+            mixture_of_experts, matmul_of_scaled_blocks)

@@ -30,8 +30,7 @@ ARGUMENTS = {                                    # tensors in the order of the c
     "loss input": "tanh_backward sigmoid_backward elu_backward gelu_backward softplus_backward "
              "gelu_approx_tanh_backward"}
 POINTWISE = [(name, names.split()) for names, methods in ARGUMENTS.items() for name in methods.split()]
-LATER = """sdpa_mxfp8 sdpa_mxfp8_backward
-block_scale_quantize block_scale_dequantize""".split()
+LATER = "sdpa_mxfp8 sdpa_mxfp8_backward".split()
 
 
 def pair(g):

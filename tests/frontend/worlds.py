@@ -5,11 +5,13 @@ import ml_dtypes
 import numpy as np
 
 import cydnn.frontend as cudnn
+from cydnn.dtypes import ML_DTYPES
 from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad
 from cydnn.ops.pointwise import erf64
 
 TYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i8": np.int8,
-         "i32": np.int32, "i64": np.int64, "u8": np.uint8}
+         "i32": np.int32, "i64": np.int64, "u8": np.uint8,
+         **{kind: getattr(ml_dtypes, name) for kind, name in ML_DTYPES.items()}}
 
 
 def order(dims, layout) -> tuple:
@@ -22,7 +24,7 @@ def order(dims, layout) -> tuple:
 
 class Exact:
     """What the programs should give, in NumPy float64."""
-    exp, sqrt, tanh, where = np.exp, np.sqrt, np.tanh, np.where
+    exp, sqrt, tanh, where, repeat, stack = np.exp, np.sqrt, np.tanh, np.where, np.repeat, np.stack
     relu = staticmethod(lambda x: np.maximum(x, 0))
     erf = staticmethod(erf64)
     sum = staticmethod(lambda x, dims: x.sum(axis=dims, keepdims=True))

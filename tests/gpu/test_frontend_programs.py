@@ -7,6 +7,7 @@ from math import prod
 import pytest
 
 import cydnn.frontend as cudnn
+from cydnn.dtypes import ML_DTYPES
 from cydnn.status import BadParam
 from cydnn.tensor import packed_strides
 from frontend.programs import PROGRAMS
@@ -18,12 +19,14 @@ pytestmark = pytest.mark.gpu
 DEVICE = "cuda"
 TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
          "i8": torch.int8,
-         "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8}
+         "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8,
+         **{kind: getattr(torch, name) for kind, name in ML_DTYPES.items()}}
 
 
 class Exact:
     """What the programs should give, in torch float64."""
     exp, sqrt, tanh, where, erf, relu = torch.exp, torch.sqrt, torch.tanh, torch.where, torch.erf, torch.relu
+    repeat, stack = torch.repeat_interleave, torch.stack
     sum = staticmethod(lambda x, dims: x.sum(dims, keepdim=True))
     mean = staticmethod(lambda x, dims: x.mean(dims, keepdim=True))
     amax = staticmethod(lambda x, dims: x.abs().amax(dims, keepdim=True))

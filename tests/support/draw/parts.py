@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from cydnn import ops
+from cydnn.ops import block_scale
 from cydnn.ops.problem import Problem
 from cydnn.tensor import TensorDesc
 
@@ -100,6 +101,31 @@ def _grouped_matmul_wgrad(op_class, rng):
         dw=tensor(rng, dtype, (experts, k, n))))
 
 
+def _block_scale(op_class, rng):
+    dtype, compute = types(rng)
+    dims = image(rng, 40, ranks=(2, 3, 4, 4))
+    dims = (*dims[:-1], rng.choice([dims[-1], rng.randint(1, 150)]))
+    is_tiled, axis = rng.random() < 0.4, len(dims) - 1 - (rng.random() < 0.3)
+    size = rng.choice([16, 32, rng.randint(1, 40)])
+    scales = rng.choice(block_scale.SCALES[:2] if is_tiled else block_scale.SCALES)
+    blocks = [size if i == axis else 1 for i in range(len(dims))]
+    if op_class is ops.BlockScaleQuantize:
+        op = op_class(block=size, axis=axis, to=rng.choice(block_scale.TARGETS), scales=scales,
+                      is_tiled=is_tiled, compute=compute)
+        x = tensor(rng, dtype, dims)
+    else:
+        blocks = blocks if is_tiled else [n if i == axis else rng.choice([1, 1, 2, 5])
+                                          for i, n in enumerate(blocks)]
+        op = op_class(block=blocks, is_tiled=is_tiled, compute=compute)
+        x = tensor(rng, rng.choice([dtype, "f8_e4m3", "i8"]), dims)
+    least = [-(-n // one) + (rng.random() < 0.1) for n, one in zip(dims, blocks)]
+    scale = tensor(rng, scales, least)
+    if is_tiled:
+        scale = TensorDesc.packed(scales, block_scale.padded(least, axis), block_scale.order(len(dims), axis))
+    y = tensor(rng, op.to if op_class is ops.BlockScaleQuantize else dtype, dims)
+    return Problem(op, dict(x=x, scale=scale, y=y))
+
+
 def _signal(op_class, rng):
     dtype, _ = types(rng)
     dims = image(rng, 40)
@@ -117,7 +143,8 @@ def _peer_reduction(op_class, rng):
     return Problem(op, dict(a=own, b=own, peers=(TensorDesc.packed("f32", (many, 4 * channels)),) * many))
 
 
-MAKERS = {ops.GroupedMatmul: _grouped_matmul, ops.GroupedMatmulWgrad: _grouped_matmul_wgrad,
+MAKERS = {ops.BlockScaleQuantize: _block_scale, ops.BlockScaleDequantize: _block_scale,
+          ops.GroupedMatmul: _grouped_matmul, ops.GroupedMatmulWgrad: _grouped_matmul_wgrad,
           ops.Signal: _signal, ops.PeerReduction: _peer_reduction, ops.MatmulSized: _matmul_sized,
           ops.Rope: _rope, ops.PagedCacheLoad: _paged_cache_load, ops.Rng: _rng, ops.BnFinalize: _bn_parts,
           ops.BnBackwardWeights: _bn_parts}

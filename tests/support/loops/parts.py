@@ -94,6 +94,46 @@ def grouped_matmul_wgrad(op, a, shapes):
     return dict(dw=dw)
 
 
+def _place(op, at, axis, shape):
+    """Where a scale stands in the array of its tensor."""
+    if not op.is_tiled:
+        return at
+    rows = 2 * len(at) - 3 - axis
+    r, c, columns = at[rows], at[axis], shape[axis]
+    memory = (r // 128 * (columns // 4) + c // 4) * 512 + r % 32 * 16 + r // 32 % 4 * 4 + c % 4
+    return tuple([memory // columns if i == rows else memory % columns if i == axis else n
+                  for i, n in enumerate(at)])
+
+
+def block_scale_dequantize(op, a, shapes):
+    y, rank = np.zeros(shapes["y"]), a["x"].ndim
+    blocks = (1,) * (rank - 1) + (op.block,) if isinstance(op.block, int) else op.block
+    axis = max((rank - 2, rank - 1), key=lambda i: (blocks[i], i)) if op.is_tiled else 0
+    for at in np.ndindex(y.shape):
+        of = tuple([i // size for i, size in zip(at, blocks)])
+        y[at] = a["x"][at] * a["scale"][_place(op, of, axis, a["scale"].shape)]
+    return dict(y=y)
+
+
+def block_scale_quantize(op, a, shapes):
+    """Scales are tried from the least up."""
+    y, scale = np.zeros(shapes["y"]), np.zeros(shapes["scale"])
+    most = dict(f8_e4m3=448.0, f8_e5m2=57344.0, i8=127.0)[op.to]
+    powers = [2.0 ** i for i in range(-127, 128)]
+    eighths = sorted({m * 2.0 ** e for m in range(16) for e in range(-9, 6)} - {480.0})
+    for at in np.ndindex(scale.shape):
+        where = tuple([slice(i * op.block, (i + 1) * op.block) if d == op.axis else slice(i, i + 1)
+                       for d, i in enumerate(at)])
+        block = a["x"][where]
+        top = np.abs(block).max() if block.size else 0.0
+        tried = dict(f8_e8m0=powers, f8_e4m3=eighths).get(op.scales)
+        found = float(np.float32(top / most)) if tried is None else next(
+            (s for s in tried if s * most >= top), math.nan if math.isnan(top) else tried[-1])
+        scale[_place(op, at, op.axis, scale.shape)] = found
+        y[where] = block / found if found else 0.0
+    return dict(y=y, scale=scale)
+
+
 def signal(op, a, shapes):
     return dict(y=a["x"], flag=np.full(shapes["flag"], op.value))
 
@@ -114,5 +154,5 @@ def peer_reduction(op, a, shapes):
 
 
 LOOPS = {f.__name__: f for f in (
-    grouped_matmul, grouped_matmul_wgrad, signal, peer_reduction, matmul_sized, rope, paged_cache_load,
-    bn_finalize, bn_backward_weights)}
+    block_scale_dequantize, block_scale_quantize, grouped_matmul, grouped_matmul_wgrad, signal,
+    peer_reduction, matmul_sized, rope, paged_cache_load, bn_finalize, bn_backward_weights)}

@@ -1,0 +1,112 @@
+/*@kernel
+name   = "block_scale_quantize_any_{MATH}_{LANES}"
+about  = """The scale of each block, and its elements by it: {LANES} lanes a block, of any types; spliced \
+            code loads and stores."""
+MATH   = ["f32", "f64"]
+LANES  = [1, 32]
+params = ["unsigned scales", "Array<FastDiv, 8> digits", "Array<unsigned, 8> dims", "Array<unsigned, 8> turns",
+          "Array<int64_t, 8> steps", "int axis", "int row", "unsigned columns", "int block", "float most",
+          "int mantissa", "float normal", "float step", "float least", "float highest", "Fuse fuse"]
+block  = [256, 1, 1]
+grid   = ["ceil_div(scales, 256 // LANES)", 1, 1]
+needs  = ["1 <= scales < 2**31", "block >= 1"]
+marks  = ["load", "store_y", "store_scale"]
+problems = [
+    """block_scale_quantize x=3x5x70:{'f16' if MATH == f32 else 'f64'}@{'350,70,1' if LANES == 32 else '1,3,15'} \
+       y=3x5x70:f8_e5m2@350,70,1 scale=3x6x4:f8_e8m0@24,4,1 to=f8_e5m2 acc={MATH}""",
+    """block_scale_quantize x=2x33x130:{MATH}@4290,{'1,33' if LANES == 32 else '130,1'} block=16 axis=1 \
+       scales=f8_e4m3 is_tiled=True y=2x33x130:f8_e4m3 scale=2x4x256:f8_e4m3@1024,1,4 acc={MATH}""",
+    """block_scale_quantize x=4x{'100' if LANES == 32 else '9'}:{MATH}{'' if LANES == 32 else '@1,4'} \
+       block={'50' if LANES == 32 else '2'} to=i8 scales=f32 acc={MATH}"""]
+@*/
+// Digits of a scale, the last dim first: `dims` are those of x, `turns` how far neighbours along each are
+// apart in the index of an element, `steps` in the memory of the scales, which lie in tiles where row says
+// which digit is their row; that of the axis is their column. `most` is the largest value of y's type;
+// the type of scales has so many bits of mantissa from `normal` on, and multiples of `step` below.
+#include "block_scale/tiles.cuh"
+#include "lib/math.cuh"
+
+namespace cydnn {
+#define MARKS(VALUE, LETTER)                                                                   \
+    DEVICE void fuse_load(VALUE& v, unsigned row) {                                            \
+        asm volatile("// @fuse.load v=%0 row=%1;" : "+" LETTER(v) : "r"(row));                 \
+    }                                                                                          \
+    DEVICE void fuse_store_y(VALUE& v, unsigned row) {                                         \
+        asm volatile("// @fuse.store_y v=%0 row=%1;" : "+" LETTER(v) : "r"(row));              \
+    }                                                                                          \
+    DEVICE void fuse_store_scale(VALUE& v, i64 off) {                                          \
+        asm volatile("// @fuse.store_scale v=%0 off=%1;" : "+" LETTER(v) : "l"(off));          \
+    }
+MARKS(float, "f")
+MARKS(double, "d")
+#undef MARKS
+
+DEVICE float rounded_up(float x) { return x; }
+DEVICE float rounded_up(double x) { return __double2float_ru(x); }
+
+// The least number of a grid that is not below a positive one.
+DEVICE float on_grid(float x, int mantissa, float normal, float step) {
+    if (x < normal) return ceilf(x / step) * step;
+    const unsigned cut = (1u << (23 - mantissa)) - 1;
+    return __uint_as_float(__float_as_uint(x) + cut & ~cut);
+}
+}  // namespace cydnn
+
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    unsigned scales, Array<FastDiv, 8> digits, Array<unsigned, 8> dims, Array<unsigned, 8> turns,
+    Array<i64, 8> steps, int axis, int row, unsigned columns, int block, float most, int mantissa, float normal,
+    float step, float least, float highest, Fuse fuse) {
+    const unsigned item = (blockIdx.x * 256 + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    if (item >= scales) return;                   // a warp leaves whole where it has one block
+    unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0;
+    int count = 0;
+    i64 off = 0;
+    bool is_inside = true;
+    UNROLL for (int k = 0; k < 8; ++k) {
+        unsigned digit;
+        rest = digits[k].divmod(rest, digit);
+        off += digit * steps[k];
+        if (k == row) tile_row = digit;
+        if (k == axis) {
+            tile_col = digit, turn = turns[k];
+            count = min(i64(block), i64(dims[k]) - i64(digit) * block);
+            first += digit * block * turn;
+        } else {
+            is_inside = is_inside && digit < dims[k];
+            first += digit * turns[k];
+        }
+    }
+    if (row >= 0) off += in_tiles(tile_row, tile_col, columns);
+    if (!is_inside) count = 0;
+
+    MATH top = 0;
+    for (int e = lane; e < count; e += LANES) {
+        MATH x = 0;
+        fuse_load(x, first + e * turn);
+        const MATH size = x < 0 ? -x : x;
+        if (size > top || size != size) top = size;          // a NaN stays
+    }
+    if (LANES > 1)
+        UNROLL for (int apart = 16; apart; apart /= 2) {
+            const MATH other = __shfl_xor_sync(~0u, top, apart);
+            if (other > top || other != other) top = other;
+        }
+    const MATH quotient = top / MATH(most);
+    float scale = float(quotient);
+    if (mantissa < 23 && scale < highest) {
+        scale = on_grid(rounded_up(quotient), mantissa, normal, step);
+        if (MATH(scale) * MATH(most) < top)       // the quotient was rounded down
+            scale = on_grid(__uint_as_float(__float_as_uint(scale) + 1), mantissa, normal, step);
+    }
+    scale = scale < least ? least : scale > highest ? highest : scale;
+    for (int e = lane; e < count; e += LANES) {
+        MATH x = 0;
+        fuse_load(x, first + e * turn);
+        x = scale == 0 ? MATH(0) : x / MATH(scale);
+        fuse_store_y(x, first + e * turn);
+    }
+    if (lane == 0) {
+        MATH stored = scale;
+        fuse_store_scale(stored, off);
+    }
+}
