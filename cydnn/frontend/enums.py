@@ -98,10 +98,11 @@ class knob_type(Enumeration):
     """The type of an engine's knob."""
     SWIZZLE, TILE_SIZE, EDGE, MULTIPLY, SPLIT_K_BUF, TILEK, STAGES = 1, 2, 4, 11, 12, 13, 14
     REDUCTION_MODE, SPLIT_K_SLC, IDX_MODE, SPECFILT, KERNEL_CFG, WORKSPACE = 15, 17, 18, 23, 24, 25
-    TILE_CGA_M, TILE_CGA_N = 27, 28
+    TILE_CGA, TILE_CGA_M, TILE_CGA_N = 26, 27, 28
     BLOCK_SIZE, OCCUPANCY, ARRAY_SIZE_PER_THREAD, SPLIT_COLS, TILE_ROWS, TILE_COLS = 29, 30, 31, 33, 34, 35
     LOAD_SIZE, CTA_COUNT, STREAM_K, SPLIT_P_SLC, TILE_M, TILE_N, WARP_SPEC_CFG = range(36, 43)
     NOT_SET = -1
+    SWAP_AB, INPUT_TMA_ENABLE, OUTPUT_TMA_ENABLE = range(-4, -1)         # no engine here has them
 
 
 class tensor_reordering(Enumeration):

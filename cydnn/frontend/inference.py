@@ -54,6 +54,16 @@ def needed(steps: list[Step]) -> list[Step]:
     return kept[::-1]
 
 
+def made_by(steps: list[Step], t: tensor) -> list[Step]:
+    """The steps that a tensor comes of."""
+    kept, wanted = [], {t}
+    for step in reversed(steps):
+        if wanted & {*step.outputs.values()}:
+            kept.append(step)
+            wanted |= {*step.inputs.values(), *step.scalars.values()}
+    return kept[::-1]
+
+
 class Inference:
     """One way through the steps of a graph. ``graph``: what came of it."""
 
@@ -142,7 +152,7 @@ class Inference:
         NumPy."""
         for t in step.inputs.values():
             self._of(t)
-        own = lambda t: len(self.found[t].dims if t in self._written else t.dim or (1,))
+        own = lambda t: len(self.found[t].dims if t in self._written else t.own_dim or (1,))
         rank = max([own(t) for t in step.inputs.values()], default=0)
         return {o: self._raised(t, rank) for o, t in step.inputs.items()}
 
@@ -289,7 +299,7 @@ def _passed(step: Step, ways: dict) -> tuple:
     if step.op is not Pointwise:
         return ()
     (made,) = step.outputs.values()
-    moving = [t for t in step.inputs.values() if t.kind != "value" and tuple(t.dim) != (1,) * 4]
+    moving = [t for t in step.inputs.values() if t.kind != "value" and t.own_dim != (1,) * 4]
     is_keys = made.is_virtual and ways.get(made) == {True} and len(moving) == 1
     return (*moving, made) if is_keys else ()
 
@@ -330,11 +340,13 @@ def order_of(desc: TensorDesc) -> list[int]:
 
 
 def given_uids(tensors: list[tensor]) -> dict[tensor, int]:
-    """A uid for each tensor: its own, or the next from 1 on that nobody has."""
-    own = [t.uid for t in tensors if t.uid is not None]
+    """A uid for each tensor: its own, its number, or the next from 1 on that nobody has."""
+    own = [t.own_uid for t in tensors if t.own_uid is not None]
     twice = sorted({uid for uid in own if own.count(uid) > 1})
     if twice:
         raise BadParam(f"pygraph: uids must differ; got {twice} more than once")
-    taken = set(own)
+    numbers = {t: t.number for t in tensors if t.own_uid is None and t.number is not None}
+    taken = {*own, *numbers.values()}
     fresh = (i for i in count(1) if i not in taken)
-    return {t: next(fresh) if t.uid is None else t.uid for t in tensors}
+    return {t: t.own_uid if t.own_uid is not None else numbers[t] if t in numbers else next(fresh)
+            for t in tensors}

@@ -47,7 +47,7 @@ def _with_dims(g, changes: dict):
     twins = {t: _twin(t) for t in g._tensors}
     for t, twin in twins.items():
         twin.uid, twin.found, twin.is_built = t.key, None, False
-        twin.dim, twin.stride = changes.get(t.key, (t.dim, t.stride))
+        twin.dim, twin.stride = changes.get(t.key, (t.own_dim, t.own_stride))
         twin.ragged_offset = twins.get(t.ragged_offset)
     turned = lambda tensors: {name: twins[t] for name, t in tensors.items()}
     other = _twin(g)

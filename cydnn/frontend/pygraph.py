@@ -1,6 +1,9 @@
 """``pygraph``: build a graph of operations once, execute it many times."""
 from __future__ import annotations
 
+from itertools import count
+from weakref import ref
+
 import numpy as np
 
 from ..dtypes import f32
@@ -8,7 +11,7 @@ from ..graph import Graph
 from ..graph.text import digest
 from ..given import shown, whole
 from ..names import missing
-from ..status import BadParam
+from ..status import BadParam, CydnnError
 from ..tensor import packed_strides
 from .arrays import layout_of
 from .attention import AttentionOperations
@@ -21,7 +24,7 @@ from .executing import Executing
 from .grouping import GroupedOperations
 from .guide import GuideOperations
 from .handle import Handle, get_handle
-from .inference import Defaults, Inference
+from .inference import Defaults, Inference, made_by
 from .kernel_cache import kernel_cache as KernelCache
 from .inspecting import Inspecting
 from .later import Later
@@ -99,9 +102,8 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         """An input. ``dim`` is logical (n, c, spatial…), ``stride`` in elements, row-major where it is
         None. A ``uid`` of -1 or None is none yet. ``alignment_value``, of which each value is said to be a
         multiple, changes nothing here."""
-        if whole("tensor: alignment_value", alignment_value) < 1:
-            raise BadParam(f"tensor: alignment_value must be >= 1; got {shown(alignment_value)}")
-        t = tensor().set_dim(dim).set_data_type(data_type).set_is_virtual(is_virtual)
+        t = tensor().set_alignment_value(alignment_value).set_dim(dim).set_data_type(data_type)
+        t.set_is_virtual(is_virtual)
         t.set_stride(packed_strides(t.dim) if stride is None else stride)
         t.set_is_pass_by_value(is_pass_by_value).set_ragged_offset(ragged_offset).set_name(name)
         t.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
@@ -156,9 +158,39 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         if self.is_built:
             raise BadParam("pygraph: tensors and operations must be added before build_operation_graph; make "
                            "another graph")
-        t.owner, self.graph = self.owner, None
+        t.owner, t.graph, self.graph = self.owner, ref(self), None
         self._tensors.append(t)
+        t.number = next(self._numbers)
+        self.make_way(t)
         return t
+
+    @property
+    def _numbers(self):
+        """Numbers that are no tensor's, from 1 past those that were given."""
+        taken = {t.own_uid for t in self._tensors}
+        first = 1 + max([t.number or 0 for t in self._tensors], default=0)
+        return (i for i in count(first) if i not in taken)
+
+    def make_way(self, owner: tensor):
+        """A tensor has a uid of its own now, and another number who had that."""
+        if owner.own_uid is not None:
+            owner.number = None
+            for t in self._tensors:
+                if t.number == owner.own_uid:
+                    t.number = next(self._numbers)
+
+    def seen(self, t: tensor):
+        """What would stand for a result in the graph of the calls so far; None where these do not say it."""
+        steps = made_by(self.steps, t)
+        if self.is_built or not steps:
+            return None
+        try:
+            return Inference(steps, self.defaults, self.name).found.get(t)
+        except CydnnError:
+            return None
+        finally:
+            for one in self._tensors:
+                one.found = None
 
     def query_tensor_attributes_of_uid(self, uid: int) -> tensor:
         """The tensor of a uid."""

@@ -47,7 +47,7 @@ class Recorded:
         """A coordinate; 0 along a dim of 1 of a tensor that is not made of the scores."""
         if not 0 <= axis < 4:
             raise BadParam(f"{where} must have indices along the dims 0 to 3; got axis {axis}")
-        is_one = of not in self._known and of.dim[axis:axis + 1] == (1,)
+        is_one = of not in self._known and of.get_dim()[axis:axis + 1] == [1]
         return 0.0 if is_one else COORDINATES[axis]
 
     def _name(self, t: tensor):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 
-from ..given import flag, reason, shown, wholes
+from ..given import flag, reason, shown, whole, wholes
 from ..graph import Graph
 from ..layout import Layout, is_equal
 from ..ops import BY_NAME
@@ -135,12 +135,13 @@ def _first(mine, given) -> str:
 
 
 def _tensor_row(t: tensor, numbers: dict) -> dict:
-    row = {field: getattr(t, field) for field in FIELDS}
+    row = {field: getattr(t, field) for field in FIELDS if field not in ("dim", "stride", "uid")}
     if t.ragged_offset_multiplier == 1:          # as texts of earlier versions have it
         del row["ragged_offset_multiplier"]
     ragged = None if t.ragged_offset is None else numbers[t.ragged_offset]
-    return row | dict(data_type=t.data_type.name, reordering_type=t.reordering_type.name, dim=list(t.dim),
-                      stride=list(t.stride), ragged_offset=ragged)
+    row |= {} if t.number is None else dict(number=t.number)
+    return row | dict(data_type=t.data_type.name, reordering_type=t.reordering_type.name, dim=list(t.own_dim),
+                      stride=list(t.own_stride), uid=t.own_uid, ragged_offset=ragged)
 
 
 def _tensor_of(row: dict) -> tensor:
@@ -149,6 +150,8 @@ def _tensor_of(row: dict) -> tensor:
     t.set_reordering_type(tensor_reordering[row["reordering_type"]])
     if row["uid"] is not None:
         t.set_uid(row["uid"])
+    elif row.get("number") is not None:
+        t.number = whole("deserialize: number", row["number"])
     t.set_name(row["name"]).set_is_virtual(row["is_virtual"]).set_is_pass_by_value(row["is_pass_by_value"])
     t.set_alignment(row["alignment"])
     t.set_vector_count_and_dimension(row["vector_count"], row["vector_dimension"])

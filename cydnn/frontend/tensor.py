@@ -20,14 +20,19 @@ FREE = object()                                  # the owner of a tensor that th
 class tensor:
     """A tensor of a pygraph. Every setter returns the tensor, so calls chain.
 
-    What is not set is found out when the graph is validated; what was set wins. A dim or a stride of () is
-    not set, a uid of None neither: 0 and negative numbers are uids like others.
+    What is not set is found out when the graph is validated, or when it is asked for; what was set wins. A
+    dim or a stride of () is not set, a uid of None neither: 0 and negative numbers are uids like others. A
+    tensor of a graph has a ``number`` from the beginning, which is its uid unless another is set; it gets
+    another number where that is set elsewhere.
     """
 
     def __init__(self):
-        self.data_type, self.dim, self.stride, self.uid, self.name = data_type.NOT_SET, (), (), None, ""
+        self.data_type, self.name = data_type.NOT_SET, ""
+        self.own_dim, self.own_stride, self.own_uid = (), (), None       # that are set
+        self.number, self.graph = None, lambda: None                     # since it is of a graph
         self.is_virtual, self.is_pass_by_value = False, False
         self.reordering_type, self.alignment, self.ragged_offset = tensor_reordering.NONE, 16, None
+        self.alignment_value = 1
         self.ragged_offset_multiplier, self.vector_count, self.vector_dimension = 1, 1, -1
         self.value, self.is_constant = None, False       # of a scalar: its number, and whether it may change
         self.owner = None                        # what all tensors of a graph share
@@ -56,7 +61,7 @@ class tensor:
     @property
     def label(self) -> str:
         """What errors call it."""
-        return brief(self.name) or (f"uid {self.uid}" if self.uid is not None else "without a name")
+        return brief(self.name) or ("without a name" if self.own_uid is None else f"uid {self.own_uid}")
 
     def like(self, other: "tensor"):
         """The fields of another tensor, set or found, but uid and name."""
@@ -97,25 +102,42 @@ class tensor:
         return self._set(data_type=type_or_none(data_type))
 
     def get_dim(self) -> list:
-        return list(self.dim or (self.turned(self.found.dims) if self.found is not None else ()))
+        """Set, or as far as the calls so far say it."""
+        return list(self.own_dim or self._seen("dims"))
+
+    def _seen(self, what: str) -> tuple:
+        """Dims or strides that were found; those that follow from the calls so far."""
+        graph = self.graph()
+        found = self.found if self.found is not None or graph is None else graph.seen(self)
+        return () if found is None else self.turned(getattr(found, what))
+
+    dim = property(get_dim, lambda self, value: setattr(self, "own_dim", tuple(value)))
 
     def set_dim(self, dim):
         return self._set(dim=wholes(f"tensor {self.label}: dim", dim))
 
     def get_stride(self) -> list:
-        return list(self.stride or (self.turned(self.found.strides) if self.found is not None else ()))
+        """Set, or as far as the calls so far say it."""
+        return list(self.own_stride or self._seen("strides"))
+
+    stride = property(get_stride, lambda self, value: setattr(self, "own_stride", tuple(value)))
 
     def set_stride(self, stride):
         return self._set(stride=wholes(f"tensor {self.label}: stride", stride))
 
     def get_uid(self) -> int:
-        """0 until it is set or the operation graph is built."""
-        return self.key or 0
+        """Set, or the number that its graph gave it; 0 of one without a graph."""
+        return self.key if self.key is not None else self.number or 0
 
     def set_uid(self, uid: int):
         self._set(uid=whole("tensor: uid", uid))
-        self.key = self.uid if not self.is_built else self.key
+        if not self.is_built:
+            self.key, graph = self.own_uid, self.graph()
+            if graph is not None:
+                graph.make_way(self)
         return self
+
+    uid = property(get_uid, lambda self, value: setattr(self, "own_uid", value))
 
     def get_reordering_type(self) -> tensor_reordering:
         return self.reordering_type
@@ -148,6 +170,17 @@ class tensor:
     def set_alignment(self, value: int):
         """Bytes that its pointers are a multiple of."""
         return self._set(alignment=whole(f"tensor {self.label}: alignment", value))
+
+    def set_alignment_value(self, value: int):
+        """What each of its values is said to be a multiple of; changes nothing here."""
+        if whole("tensor: alignment_value", value) < 1:
+            raise BadParam(f"tensor: alignment_value must be >= 1; got {shown(value)}")
+        return self._set(alignment_value=int(value))
+
+    uid_assigned = property(lambda self: self.own_uid is not None)
+    dim_assigned = property(lambda self: bool(self.own_dim))
+    stride_assigned = property(lambda self: bool(self.own_stride))
+    pass_by_value = property(lambda self: self.value, doc="The number of a scalar that the graph holds.")
 
     def get_vector_count(self) -> int:
         return self.vector_count
@@ -185,7 +218,7 @@ class tensor:
 
     def build(self):
         """From now on nothing changes, and it has the uid that was found."""
-        self.key, self.is_built = self.found.uid if self.found is not None else self.uid, True
+        self.key, self.is_built = self.found.uid if self.found is not None else self.own_uid, True
 
     def turned(self, numbers: tuple) -> tuple:
         """Dims or strides of the caller's as the graph has them, or the other way round."""
@@ -194,7 +227,7 @@ class tensor:
     @property
     def dims_set(self) -> tuple:
         """(dims, strides) that are set, as the graph has them."""
-        return self.turned(self.dim), self.turned(self.stride)
+        return self.turned(self.own_dim), self.turned(self.own_stride)
 
     @property
     def kind(self) -> str:

@@ -35,9 +35,9 @@ MARKS(double, "d")
 #undef MARKS
 }  // namespace cydnn
 
-extern "C" __global__ __launch_bounds__(256) void KERNEL(unsigned items, Array<FastDiv, 8> digits,
-                                                         Array<FastDiv, 8> blocks, Array<i64, 8> steps, int row,
-                                                         int col, unsigned columns, Fuse fuse) {
+extern "C" __global__ __launch_bounds__(256) void KERNEL(
+    unsigned items, Array<FastDiv, 8> digits, Array<FastDiv, 8> blocks, Array<i64, 8> steps, int row, int col,
+    unsigned columns, Fuse fuse) {
     const unsigned item = blockIdx.x * 256 + threadIdx.x;
     if (item >= items) return;
     unsigned rest = item, tile_row = 0, tile_col = 0;

@@ -4,16 +4,19 @@ about  = """The scale of each block, and its elements by it: {LANES} lanes a blo
             code loads and stores."""
 MATH   = ["f32", "f64"]
 LANES  = [1, 32]
-params = ["unsigned scales", "Array<FastDiv, 8> digits", "Array<unsigned, 8> dims", "Array<unsigned, 8> turns",
-          "Array<int64_t, 8> steps", "int axis", "int row", "unsigned columns", "int block", "float most",
-          "int mantissa", "float normal", "float step", "float least", "float highest", "Fuse fuse"]
+params = ["unsigned scales", "Array<FastDiv, 8> digits", "Array<unsigned, 8> dims",
+          "Array<unsigned, 8> turns", "Array<int64_t, 8> steps", "int axis", "int row",
+          "unsigned columns", "int block",
+          "float most", "int mantissa", "float normal", "float step", "float least", "float highest",
+          "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(scales, 256 // LANES)", 1, 1]
 needs  = ["1 <= scales < 2**31", "block >= 1"]
 marks  = ["load", "store_y", "store_scale"]
 problems = [
-    """block_scale_quantize x=3x5x70:{'f16' if MATH == f32 else 'f64'}@{'350,70,1' if LANES == 32 else '1,3,15'} \
-       y=3x5x70:f8_e5m2@350,70,1 scale=3x6x4:f8_e8m0@24,4,1 to=f8_e5m2 acc={MATH}""",
+    """block_scale_quantize x=3x5x70:{'f16' if MATH == f32 else 'f64'}\
+@{'350,70,1' if LANES == 32 else '1,3,15'} y=3x5x70:f8_e5m2@350,70,1 scale=3x6x4:f8_e8m0@24,4,1 \
+       to=f8_e5m2 acc={MATH}""",
     """block_scale_quantize x=2x33x130:{MATH}@4290,{'1,33' if LANES == 32 else '130,1'} block=16 axis=1 \
        scales=f8_e4m3 is_tiled=True y=2x33x130:f8_e4m3 scale=2x4x256:f8_e4m3@1024,1,4 acc={MATH}""",
     """block_scale_quantize x=4x{'100' if LANES == 32 else '9'}:{MATH}{'' if LANES == 32 else '@1,4'} \
@@ -54,8 +57,8 @@ DEVICE float on_grid(float x, int mantissa, float normal, float step) {
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     unsigned scales, Array<FastDiv, 8> digits, Array<unsigned, 8> dims, Array<unsigned, 8> turns,
-    Array<i64, 8> steps, int axis, int row, unsigned columns, int block, float most, int mantissa, float normal,
-    float step, float least, float highest, Fuse fuse) {
+    Array<i64, 8> steps, int axis, int row, unsigned columns, int block, float most, int mantissa,
+    float normal, float step, float least, float highest, Fuse fuse) {
     const unsigned item = (blockIdx.x * 256 + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     if (item >= scales) return;                   // a warp leaves whole where it has one block
     unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0;

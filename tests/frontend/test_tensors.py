@@ -46,16 +46,16 @@ def test_tensors_are_keys(g):
 
 
 def test_uids(g):
-    """Any number is a uid; those that are not set count from 1 past the ones that are."""
+    """Any number is a uid; those that are not set count from 1 past the ones that are, from the
+    beginning; one that is set elsewhere makes way."""
     class Uid(enum.IntEnum):
         X = 0
     x, b = g.tensor([2, 3], [3, 1], uid=Uid.X), g.tensor([2, 3], [3, 1])
     c = g.tensor([2, 3], [3, 1]).set_uid(-1)
     first = g.add(x, b)
+    assert [t.get_uid() for t in (x, b, c, first)] == [0, 1, -1, 2] == [t.uid for t in (x, b, c, first)]
     y = g.mul(first, c).set_uid(2).set_output(True)
-    assert [t.get_uid() for t in (x, b, c, first, y)] == [0, 0, -1, 0, 2]
-    g.validate()
-    assert b.get_uid() == 0                      # uids come with the operation graph
+    assert [t.get_uid() for t in (x, b, c, first, y)] == [0, 1, -1, 3, 2]
     g.build_operation_graph()
     assert [t.get_uid() for t in (x, b, c, first, y)] == [0, 1, -1, 3, 2]
     assert g.query_tensor_attributes_of_uid(-1) is c and g.query_tensor_attributes_of_uid(0) is x
@@ -95,8 +95,8 @@ def test_a_built_graph_does_not_change(g):
 
 def test_tensors_like_a_result_have_what_was_found(g):
     y = g.exp(g.tensor([2, 3], [3, 1], T.HALF)).set_output(True).set_data_type(T.FLOAT)
-    assert g.tensor_like(y).get_dim() == []
-    g.validate()
+    assert y.dim == [2, 3] and y.stride == [3, 1] and y.found is None     # before the graph is validated
+    assert g.reshape(y).dim == [] and y.dim == [2, 3]
     like = g.tensor_like(y)
     assert (like.get_dim(), like.get_stride(), like.get_data_type()) == ([2, 3], [3, 1], T.FLOAT)
 
@@ -144,9 +144,10 @@ def test_like_another_tensor(g):
     y = g.tensor_like(x)
     assert (y.get_dim(), y.get_data_type(), y.get_alignment(), y.get_is_pass_by_value()) == ([2, 3], T.INT8,
                                                                                              4, True)
-    assert (y.get_uid(), y.get_name()) == (0, "") and g.tensor_like(x, "copy").get_name() == "copy"
+    assert (y.get_uid(), y.get_name()) == (1, "") and g.tensor_like(x, "copy").get_name() == "copy"
     assert g.tensor_like(y, is_virtual=True).get_is_virtual() and g.tensor_like(x, "", True).get_is_virtual()
-    assert g.tensor([2], alignment_value=8).get_dim() == [2]
+    assert g.tensor([2], alignment_value=8).set_alignment_value(4).alignment_value == 4
+    assert x.uid_assigned and x.dim_assigned and not y.uid_assigned and x.pass_by_value is None
     with pytest.raises(BadParam, match="tensor: alignment_value must be >= 1; got 0"):
         g.tensor([2], alignment_value=0)
 
@@ -267,7 +268,7 @@ def test_what_is_none_is_not_set():
     """As the package's newest versions have it; strides are row-major then."""
     g = cudnn.pygraph("graph", None, None, None, is_cuda_graph_replay_expected=True)
     t = g.tensor([2, 3, 4], None, None, reordering_type=None, uid=None)
-    assert (t.get_stride(), t.get_data_type(), t.get_uid()) == ([12, 4, 1], cudnn.data_type.NOT_SET, 0)
+    assert (t.get_stride(), t.get_data_type(), t.get_uid()) == ([12, 4, 1], cudnn.data_type.NOT_SET, 1)
     g.add(t.set_data_type(cudnn.data_type.HALF), t, compute_data_type=None).set_output(True).set_data_type(
         cudnn.data_type.HALF)
     assert g.tensor([5]).set_data_type(None).get_stride() == [1]

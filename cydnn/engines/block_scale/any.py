@@ -105,7 +105,7 @@ class BlockScaleQuantizeAny(_Scaled):
 
     def configs(self, p, dev):
         t = lead_input(p, "x") or p.x
-        is_along = t.strides[p.op.columns(p.x.rank)] == min(s for s, n in zip(t.strides, t.dims) if n > 1 or s == 1)
+        is_along = t.strides[p.op.columns(p.x.rank)] == min(t.strides)
         best, other = (LANES, 1) if is_along and p.op.block >= 16 else (1, LANES)
         return first_then(Config(threads_per_row=best), [Config(threads_per_row=other)])
 
@@ -125,4 +125,5 @@ class BlockScaleQuantizeAny(_Scaled):
                     turns=of_digits(turns, 0), steps=steps, axis=rank - 1 - axis, row=row, columns=columns,
                     block=min(p.op.block, max(p.x.dims[axis], 1)), most=p.y.dtype.highest, mantissa=mantissa,
                     normal=normal, step=step, least=least, highest=highest)
-        return [Launch(f"block_scale_quantize_any_{self._math(p)}_{config.threads_per_row}", args, {}, self._fuse(p))]
+        kernel = f"block_scale_quantize_any_{self._math(p)}_{config.threads_per_row}"
+        return [Launch(kernel, args, {}, self._fuse(p))]
