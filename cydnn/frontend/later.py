@@ -5,7 +5,7 @@ from __future__ import annotations
 from .errors import cudnnGraphNotSupportedError
 
 ROWS = {                                         # what it needs: the methods
-    "attention of types of 8 bits with block scales": "sdpa_mxfp8 sdpa_mxfp8_backward"}
+    "linear attention": "gdn gdn_bwd gdn2 gdn2_bwd gdp gdp_bwd kda kda_bwd"}
 
 
 class Later:

@@ -16,6 +16,7 @@ from ..tensor import packed_strides
 from .arrays import layout_of
 from .attention import AttentionOperations
 from .attention_fp8 import Attention8Operations
+from .attention_mxfp8 import BlockScaledAttention
 from .block_scaling import BlockScaleOperations
 from .datatypes import compute_of, type_of, type_or_none
 from .device_properties import device_properties
@@ -44,10 +45,10 @@ from .turning import TurningOperations
 NOT_SET = data_type.NOT_SET
 
 
-class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations, MovingOperations,
-              ResamplingOperations, RandomOperations, GuideOperations, GroupedOperations,
-              BlockScaleOperations, TurningOperations, Normalizing, Later, Planning, Inspecting, Tuning,
-              Executing, Stored):
+class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Operations,
+              BlockScaledAttention, MovingOperations, ResamplingOperations, RandomOperations, GuideOperations,
+              GroupedOperations, BlockScaleOperations, TurningOperations, Normalizing, Later, Planning,
+              Inspecting, Tuning, Executing, Stored):
     """A graph of operations that is built once and executed many times.
 
     ``io_data_type`` is the type of non-virtual tensors that set none, ``intermediate_data_type`` of virtual

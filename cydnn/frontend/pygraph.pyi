@@ -165,6 +165,18 @@ class pygraph:
     def floor_mod(self, input0: Any, input1: Any, compute_data_type: Any = ..., name: Any = ...) -> _tensor:
         """input0 - floor(input0 / input1) * input1, of the sign of input1, where ``mod`` has that of input0:
         five pointwise operations, fused where an engine takes them."""
+    def gdn(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def gdn2(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def gdn2_bwd(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def gdn_bwd(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def gdp(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def gdp_bwd(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
     def gelu(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise gelu_fwd of input, with broadcast; the result is virtual until set_output(True)."""
     def gelu_approx_tanh(self, input: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
@@ -210,6 +222,10 @@ class pygraph:
         """[Y, mean, inv_variance] of each image and channel; statistics are None for phase INFERENCE."""
     def instancenorm_backward(self, grad: Any, input: Any, scale: Any, mean: Any = ..., inv_variance: Any = ..., compute_data_type: Any = ..., name: Any = ...) -> Any:
         """[DX, Dscale, Dbias]; the statistics are made from ``input`` where they are not given."""
+    def kda(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
+    def kda_bwd(self, *args: Any, **kw: Any) -> Any:
+        """Comes with a later release (linear attention)."""
     def key(self) -> Any:
         """A number that says what the graph is, the same in every process; names take no part in it."""
     def layernorm(self, norm_forward_phase: Any, input: Any, scale: Any, bias: Any = ..., epsilon: Any = ..., compute_data_type: Any = ..., name: Any = ..., pre_calculated_mean: Any = ..., pre_calculated_invvar: Any = ...) -> Any:
@@ -341,10 +357,14 @@ class pygraph:
         descale_q * q and so on, each gradient times its scale; the largest gradients before that, and the
         largest of q @ k^T. Weights and gradients of scores are not rounded to 8 bits on their way: dV has the
         factor scale_s * descale_s, dQ and dK scale_dP * descale_dP."""
-    def sdpa_mxfp8(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention of types of 8 bits with block scales)."""
-    def sdpa_mxfp8_backward(self, *args: Any, **kw: Any) -> Any:
-        """Comes with a later release (attention of types of 8 bits with block scales)."""
+    def sdpa_mxfp8(self, q: Any, k: Any, v: Any, descale_q: Any, descale_k: Any, descale_v: Any, attn_scale: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., compute_data_type: Any = ..., name: Any = ..., generate_stats: Any = ..., is_inference: Any = ..., sink_token: Any = ..., implementation: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., stats_use_log2: Any = ..., score_mod: Any = ..., bias: Any = ...) -> Any:
+        """[O, Stats or None, Amax_O]: ``sdpa`` of q, k and v times their scales, which are those of 32
+        elements of a row of q and k (b, h, s, d / 32), of 32 rows of v (b, h, s / 32, d); the largest |O|."""
+    def sdpa_mxfp8_backward(self, q: Any, q_T: Any, k: Any, k_T: Any, v: Any, o_f16: Any, dO_f16: Any, dO: Any, dO_T: Any, stats: Any, descale_q: Any, descale_q_T: Any, descale_k: Any, descale_k_T: Any, descale_v: Any, descale_dO: Any, descale_dO_T: Any, attn_scale: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., diagonal_alignment: Any = ..., left_bound: Any = ..., right_bound: Any = ..., use_deterministic_algorithm: Any = ..., dropout: Any = ..., compute_data_type: Any = ..., name: Any = ..., sink_token: Any = ..., dSink_token: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ...) -> Any:
+        """[dQ, dK, dV, Amax_dQ, Amax_dK, Amax_dV]: ``sdpa_backward`` of q, k and v times their scales, all of
+        32 elements of a row, and of o_f16 and dO_f16 as they are; the largest gradients. What the other
+        operands hold are the same numbers in 8 bits by other scales: they are tensors of the graph, and
+        nobody reads them."""
     def seen(self, t: Any) -> Any:
         """What would stand for a result in the graph of the calls so far; None where these do not say it."""
     def select_behavior_notes(self, notes: Any) -> Any:

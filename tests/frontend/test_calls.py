@@ -30,7 +30,7 @@ ARGUMENTS = {                                    # tensors in the order of the c
     "loss input": "tanh_backward sigmoid_backward elu_backward gelu_backward softplus_backward "
              "gelu_approx_tanh_backward"}
 POINTWISE = [(name, names.split()) for names, methods in ARGUMENTS.items() for name in methods.split()]
-LATER = "sdpa_mxfp8 sdpa_mxfp8_backward".split()
+LATER = "gdn gdn_bwd gdn2 gdn2_bwd gdp gdp_bwd kda kda_bwd".split()
 
 
 def pair(g):

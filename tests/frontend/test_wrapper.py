@@ -143,12 +143,12 @@ def test_errors_leave_the_block(handle):
 
 def test_what_was_refused_is_said_again(handle):
     """By the next error, whichever it is; what was refused leaves no name and no input behind."""
-    refused = "sdpa_mxfp8: attention of types of 8 bits with block scales comes with a later release"
+    refused = "gdn: linear attention comes with a later release"
     again = f"\n.*refused before it: .*{refused}"
     with pytest.raises(RuntimeError, match=f"must have at least one operation.*{again}"):
         with cudnn.Graph(handle=handle, **TYPES) as graph:
             with pytest.raises(cudnn.cudnnGraphNotSupportedError, match=refused):
-                graph.sdpa_mxfp8(A, B, name="mm")
+                graph.gdn(A, B, name="mm")
             with pytest.raises(ValueError, match=f"got NoneType.*{again}"):
                 graph.relu(None)
     for wrong in (lambda: graph({}), lambda: graph.__enter__()):
@@ -156,12 +156,12 @@ def test_what_was_refused_is_said_again(handle):
             wrong()
     with cudnn.Graph(handle=handle, **TYPES) as graph:
         with pytest.raises(cudnn.cudnnGraphNotSupportedError):
-            graph.sdpa_mxfp8(BIAS, B, name="mm")
+            graph.gdn(BIAS, B, name="mm")
         c = graph.matmul(A, B, name="mm").set_output(True)
     np.testing.assert_allclose(graph({"mm::0": A, "mm::1": B})[c.get_name()], A @ B, rtol=1e-5)
     with pytest.raises(cudnn.cudnnGraphNotSupportedError):
         with cudnn.Graph(handle=handle, **TYPES) as graph:
-            graph.sdpa_mxfp8(A, B)
+            graph.gdn(A, B)
     for wrong in (lambda: graph(A, B), lambda: graph.get_workspace_size()):
         with pytest.raises((RuntimeError, AttributeError), match=f"its block .*{refused[:30]}"):
             wrong()
