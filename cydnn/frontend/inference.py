@@ -65,9 +65,10 @@ def made_by(steps: list[Step], t: tensor) -> list[Step]:
 
 
 class Inference:
-    """One way through the steps of a graph. ``graph``: what came of it."""
+    """One way through the steps of a graph. ``graph``: what came of it; there is none of a part, whose
+    tensors are not told what was found."""
 
-    def __init__(self, steps: list[Step], defaults: Defaults, name: str):
+    def __init__(self, steps: list[Step], defaults: Defaults, name: str, is_part: bool = False):
         self.defaults, self.found, self.made = defaults, {}, {}
         steps = needed(steps)
         tensors = list(dict.fromkeys(t for step in steps for t in step.tensors))
@@ -86,6 +87,8 @@ class Inference:
         self._apart: dict = {}                   # {tensor: it, with its last two dims exchanged}
         self._begins: dict = {}                  # {(offsets, multiplier): node that makes them elements}
         nodes = [node for step in steps for node in self._nodes(step)]
+        if is_part:
+            return
         for t in tensors:
             self._of(t)
         nodes = [*self._begins.values(), *nodes]

@@ -82,9 +82,9 @@ class Inspecting:
 
     def find_tensor(self, key: str | int) -> tensor | None:
         """The tensor of a name or a uid; None where there is none. Raises BadParam for a name of several."""
-        known = "name" if isinstance(key, str) else "key"
-        key = key if known == "name" else whole("find_tensor: key", key)
-        found = [t for t in self._tensors if getattr(t, known) == key]
+        is_name = isinstance(key, str)
+        key = key if is_name else whole("find_tensor: key", key)
+        found = [t for t in self._tensors if key == (t.name if is_name else t.get_uid())]
         if len(found) > 1:
             raise BadParam(f"find_tensor: name must not be ambiguous; got {shown(key)}, that of {len(found)}")
         return found[0] if found else None

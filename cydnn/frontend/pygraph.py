@@ -186,19 +186,16 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         if self.is_built or not steps:
             return None
         try:
-            return Inference(steps, self.defaults, self.name).found.get(t)
+            return Inference(steps, self.defaults, self.name, is_part=True).found.get(t)
         except CydnnError:
             return None
-        finally:
-            for one in self._tensors:
-                one.found = None
 
     def query_tensor_attributes_of_uid(self, uid: int) -> tensor:
         """The tensor of a uid."""
         uid = whole("query_tensor_attributes_of_uid: uid", uid)
-        found = next((t for t in self._tensors if t.key == uid), None)
+        found = next((t for t in self._tensors if t.get_uid() == uid), None)
         if found is None:
-            known = sorted(t.key for t in self._tensors if t.key is not None)
+            known = sorted(t.get_uid() for t in self._tensors)
             raise BadParam(f"query_tensor_attributes_of_uid: uid must be one of {known}; "
                            f"got {shown(uid)}")
         return found

@@ -94,9 +94,9 @@ def test_a_built_graph_does_not_change(g):
 
 
 def test_tensors_like_a_result_have_what_was_found(g):
-    y = g.exp(g.tensor([2, 3], [3, 1], T.HALF)).set_output(True).set_data_type(T.FLOAT)
+    y = g.exp(g.tensor([2, 3], [3, 1], T.HALF)).set_data_type(T.FLOAT)
     assert y.dim == [2, 3] and y.stride == [3, 1] and y.found is None     # before the graph is validated
-    assert g.reshape(y).dim == [] and y.dim == [2, 3]
+    assert g.reshape(y).dim == [] and y.dim == [2, 3] and g.find_tensor(y.uid) is y
     like = g.tensor_like(y)
     assert (like.get_dim(), like.get_stride(), like.get_data_type()) == ([2, 3], [3, 1], T.FLOAT)
 
