@@ -52,6 +52,7 @@ from .dropout.dropout import (DropoutBwdAny, DropoutBwdNhwc, DropoutBwdVector, D
                               DropoutFwdAny, DropoutFwdNhwc, DropoutFwdVector, DropoutStatesSet)
 from .engine import PLAIN, Config, Engine, Knob
 from .grouped_matmul.any import GroupedMatmulAny, GroupedMatmulWgradAny
+from .grouped_matmul.mma import GroupedMatmulMma
 from .im2col.any import Im2colAny
 from .layout.tensor_ops import (AddTensorAny, AddTensorVector, OpTensorAny, OpTensorVector, ScaleTensorAny,
                                 ScaleTensorVector, SetTensorFill, TransformAny, TransformVector)
@@ -199,7 +200,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # statistics: 490 to 494
     GenStatsAny,
     # grouped matmul: 500 to 509
-    GroupedMatmulAny, GroupedMatmulWgradAny,
+    GroupedMatmulMma, GroupedMatmulAny, GroupedMatmulWgradAny,
     # block scale: 510 to 519
     BlockScaleDequantizeAny, BlockScaleQuantizeAny,
 ))

@@ -14,6 +14,33 @@ from ..tile.matrices import MOST
 from ..tile.simt import SMALL, SMALL_KNOB, arithmetic_us, by_time, tile_us, tiles_of
 
 
+def too_large(p, *names):
+    """Sizes that the kernels cannot count."""
+    for name in names:
+        if max(p.operands[name].dims) > MOST:
+            yield f"{name} must have dims of at most {MOST}; got {p.operands[name].dims}"
+    if p.offsets.count > MOST:
+        yield f"offsets must be at most {MOST}; got {p.offsets.count}"
+
+
+def grouped(p, experts: int) -> dict:
+    """Parameters of the offsets, of which kernels read the low words."""
+    words = p.offsets.dtype.bits // 32
+    return dict(offsets=p.ptr("offsets"), offsets_step=words * p.offsets.strides[0], count=p.offsets.count,
+                groups=groups_of(p.offsets.count, experts))
+
+
+def routed(p, rows: int) -> tuple[dict, list]:
+    """(parameters of groups and of rows that are moved, the steps that find who is scattered where)."""
+    step = lambda name: 0 if p.operands[name] is None else p.operands[name].strides[1]
+    moved = dict(grouped(p, p.w.dims[0]), index=p.ptr("index"), index_step=step("index"), slot=p.ptr("slot"),
+                 slot_step=step("slot"), top_k=min(p.op.top_k, MOST), rows_of=None, m=rows)
+    if p.op.mode != "scatter":
+        return moved, []
+    moved["rows_of"] = p.scratch(4 * rows)
+    return moved, [Memset(moved["rows_of"], 4 * rows), Launch("grouped_matmul_places", dict(moved))]
+
+
 class _Grouped(Engine):
     """Spliced code loads both factors, through the nodes in front, and stores the result, through the nodes
     behind; sums in f32, f64 or i32. Offsets are read on the device."""
@@ -23,12 +50,7 @@ class _Grouped(Engine):
     def refuse(self, p, dev):
         yield from wrong_device(dev)
         yield from wrong_sums(p)
-        for name in self.keys:
-            for size in p.operands[name].dims:
-                if size > MOST:
-                    yield f"{name} must have dims of at most {MOST}; got {p.operands[name].dims}"
-        if p.offsets.count > MOST:
-            yield f"offsets must be at most {MOST}; got {p.offsets.count}"
+        yield from too_large(p, *self.keys)
         yield from fusion.reasons(*self._fuse(p).values())
 
     def _site(self, name, dims, lead) -> Site:
@@ -68,13 +90,6 @@ class _Grouped(Engine):
         t = lead_input(p, name) or p.operands[name]
         return tuple([s if n > 1 else 0 for n, s in zip(p.operands[name].dims, t.strides)])
 
-    @staticmethod
-    def groups(p, experts: int) -> dict:
-        """Parameters of the offsets, of which the kernel reads the low words."""
-        words = p.offsets.dtype.bits // 32
-        return dict(offsets=p.ptr("offsets"), offsets_step=words * p.offsets.strides[0],
-                    count=p.offsets.count, groups=groups_of(p.offsets.count, experts))
-
 
 class GroupedMatmulAny(_Grouped):
     """A block makes a tile of rows, and multiplies those of each group by the matrix of its expert."""
@@ -94,21 +109,14 @@ class GroupedMatmulAny(_Grouped):
         if not lead.count:
             return []
         (experts, k, n), m = p.w.dims, lead.dims[1]
-        groups, steps = self.groups(p, experts), {name: self.steps(p, name) for name in "xw"}
-        rows_of = p.scratch(4 * m) if p.op.mode == "scatter" else None
-        step = lambda name: 0 if p.operands[name] is None else p.operands[name].strides[1]
-        moved = dict(index=p.ptr("index"), index_step=step("index"), slot=p.ptr("slot"),
-                     slot_step=step("slot"), top_k=min(p.op.top_k, MOST), rows_of=rows_of)
-        (_, x_t, x_k), (w_e, w_k, w_n) = steps["x"], steps["w"]
+        args, before = routed(p, m)
+        (_, x_t, x_k), (w_e, w_k, w_n) = self.steps(p, "x"), self.steps(p, "w")
         flags = (x_k < x_t or x_t == 0) | 2 * (w_k < w_n or n == 1)
         flags |= 4 * (n == 1 or m > 1 and lead.strides[1] < lead.strides[2])
-        args = dict(groups, **moved, experts=experts, tokens=p.x.dims[1], m=m, n=n, k=k, flags=flags, x_t=x_t,
-                    x_k=x_k, w_e=w_e, w_k=w_k, w_n=w_n, y_m=lead.strides[1], y_n=lead.strides[2])
-        main = Launch(f"grouped_matmul_any_{sum_type(p)}_{config.tile}", args, tiles_of(config.tile, m, n),
-                      self._fuse(p))
-        if rows_of is None:
-            return [main]
-        return [Memset(rows_of, 4 * m), Launch("grouped_matmul_places", dict(groups, **moved, m=m)), main]
+        args |= dict(experts=experts, tokens=p.x.dims[1], n=n, k=k, flags=flags, x_t=x_t, x_k=x_k, w_e=w_e,
+                     w_k=w_k, w_n=w_n, y_m=lead.strides[1], y_n=lead.strides[2])
+        return [*before, Launch(f"grouped_matmul_any_{sum_type(p)}_{config.tile}", args,
+                                tiles_of(config.tile, m, n), self._fuse(p))]
 
 
 class GroupedMatmulWgradAny(_Grouped):
@@ -136,7 +144,7 @@ class GroupedMatmulWgradAny(_Grouped):
         flags = (x_t < x_k or k == 1) | 2 * (dy_t < dy_n or n == 1)
         flags |= 4 * (n == 1 or k > 1 and lead.strides[1] < lead.strides[2])
         dw_e, dw_k, dw_n = lead.strides
-        args = dict(self.groups(p, experts), experts=experts, rows=p.x.dims[1], k=k, n=n, flags=flags,
+        args = dict(grouped(p, experts), experts=experts, rows=p.x.dims[1], k=k, n=n, flags=flags,
                     x_t=x_t, x_k=x_k, dy_t=dy_t, dy_n=dy_n, dw_e=dw_e, dw_k=dw_k, dw_n=dw_n)
         return [Launch(f"grouped_matmul_wgrad_any_{sum_type(p)}_{config.tile}", args,
                        tiles_of(config.tile, k, n), self._fuse(p))]

@@ -1,0 +1,101 @@
+"""Products of groups of rows of f16 and bf16 on tensor cores with mma.sync."""
+from __future__ import annotations
+
+from ... import fusion
+from ...fusion import Site
+from ...graph import core, many
+from ...kernels.expressions import ceil_div
+from ...ops import GroupedMatmul, Pointwise
+from ...steps import Launch, Pointer
+from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, wrong_device
+from ..tile.line import LINES
+from .any import routed, too_large
+
+SOURCE, SHARE = "grouped_matmul/grouped_matmul_mma.cu", {128: 0.5, 64: 0.16}         # of the peak: estimates
+STEP, START = 2350, 4000                         # clocks of a step and around a group's, where a tile waits
+
+
+class GroupedMatmulMma(Engine):
+    """A block makes a tile of rows, and multiplies those of each group by the matrix of its expert: the
+    others are 0 meanwhile."""
+    index = 502
+    takes = core(GroupedMatmul, behind=many(Pointwise))
+    knobs = (Knob("tile", tuple(SHARE)),)
+    notes = ("deterministic", "tensor_core")
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        wrong = [*no_variant(p, SOURCE, "x", "w")]
+        yield from wrong
+        if wrong:
+            return
+        if p.op.math != "f32":
+            yield f"compute must be f32 for {p.x.dtype} tensors; got {p.op.compute}"
+        yield from too_large(p, "x", "w", "y")
+        chunk = LINES[p.x.dtype.name].chunk
+        _, x_t, x_k = p.x.strides
+        if x_k != 1 and p.x.dims[2] > 1 or x_t % chunk and p.x.dims[1] > 1:
+            yield (f"x must have contiguous rows, multiples of {chunk} elements apart (16-byte loads); got "
+                   f"strides {p.x.strides}")
+        if self._major(p) is None:
+            yield (f"w must have one contiguous matrix dim and strides that are multiples of {chunk} (16-byte "
+                   f"loads); got strides {p.w.strides}")
+        for name in "xw":
+            if p.operands[name].alignment < 16:
+                yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
+        yield from fusion.reasons(self._tail(p))
+
+    @staticmethod
+    def _major(p) -> tuple | None:
+        """(form of w, step to its next line) by what is contiguous, None where neither dim is."""
+        (experts, k, n), (w_e, w_k, w_n) = p.w.dims, p.w.strides
+        chunk = LINES[p.x.dtype.name].chunk
+        if w_e % chunk and experts > 1:
+            return None
+        if (w_k == 1 or k == 1) and (w_n % chunk == 0 or n == 1):
+            return "bk", w_n
+        if (w_n == 1 or n == 1) and (w_k % chunk == 0 or k == 1):
+            return "bn", w_k
+        return None
+
+    @staticmethod
+    def _is_whole(p, lead) -> bool:
+        """Rows of y are whole chunks of 8."""
+        t = lead.tensor
+        return not (t.dims[2] % 8 or t.strides[1] % 8) and t.strides[2] == 1 and t.alignment >= 16
+
+    @fusion.attempt
+    def _tail(self, p):
+        lead = p.lead(p.x.dtype.name)
+        site = Site(lead.tensor.dims, lead.tensor, (("col", (2,)),), "col", 8 if self._is_whole(p, lead) else 1)
+        return fusion.behind(p, site, lead, mark_type="f32")
+
+    def configs(self, p, dev):
+        found = sorted((Config(tile=tile) for tile in SHARE), key=lambda config: self.cost(p, dev, config))
+        return first_then(found[0], found[1:])
+
+    def cost(self, p, dev, config):
+        """A group that begins inside of a tile is made with a whole one."""
+        (_, m, n), k, tile = p.y.dims, p.x.dims[2], config.tile
+        line = LINES[p.x.dtype.name].elements
+        rows = ceil_div(m, tile) + min(p.w.dims[0], m) // 2
+        blocks, steps = rows * ceil_div(n, tile), ceil_div(max(k, 1), line)
+        busy = ceil_div(blocks, dev.sms) * steps * line * tile * tile / (dev.mma_16 * SHARE[tile])
+        waiting = ceil_div(blocks, 2 * dev.sms) * (steps * STEP + START)
+        return max(max(busy, waiting) / dev.clock_mhz, moved_us(p.region.traffic_bytes, dev))
+
+    def plan(self, p, dev, config):
+        lead = p.lead(p.x.dtype.name)
+        t = lead.tensor
+        if not t.count:
+            return []
+        experts, k, n = p.w.dims
+        form, w_step = self._major(p)
+        args, steps = routed(p, t.dims[1])
+        along_m = n == 1 or t.dims[1] > 1 and t.strides[1] < t.strides[2]
+        args |= dict(experts=experts, tokens=p.x.dims[1], x=p.ptr("x"), w=p.ptr("w"),
+                     y=Pointer(lead.uid) if lead.is_native else None, n=n, k=k,
+                     vectors=int(self._is_whole(p, lead)), along_m=int(along_m), x_step=p.x.strides[1],
+                     w_e=p.w.strides[0], w_step=w_step, y_m=t.strides[1], y_n=t.strides[2])
+        kernel = f"grouped_matmul_mma_{p.x.dtype}_{config.tile}_{form}"
+        return [*steps, Launch(kernel, args, {}, fusion.at("epilogue", self._tail(p)))]
