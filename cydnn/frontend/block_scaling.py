@@ -11,7 +11,8 @@ NOT_SET = data_type.NOT_SET
 
 class BlockScaleOperations:
     """Scales of reordering F8_128x4 lie in tiles, as the tensor cores of Blackwell take them; their memory
-    has whole tiles of 128 rows and 4 columns, whatever their dim says."""
+    has whole tiles of 128 rows and 4 columns, whatever their dim says. Tensors of FP4_E2M1 count numbers, of
+    which a byte holds two along the dim of stride 1, the first in its lower half."""
 
     def block_scale_dequantize(self, input, descale, block_size, is_negative_scale=False,
                                compute_data_type=NOT_SET, name=""):

@@ -21,7 +21,8 @@ TORCH = {                                        # name in torch -> type
     "float16": data_type.HALF, "bfloat16": data_type.BFLOAT16, "float32": data_type.FLOAT,
     "float64": data_type.DOUBLE, "int8": data_type.INT8, "int32": data_type.INT32, "int64": data_type.INT64,
     "uint8": data_type.UINT8, "bool": data_type.BOOLEAN, "float8_e4m3fn": data_type.FP8_E4M3,
-    "float8_e5m2": data_type.FP8_E5M2, "float8_e8m0fnu": data_type.FP8_E8M0}
+    "float8_e5m2": data_type.FP8_E5M2, "float8_e8m0fnu": data_type.FP8_E8M0,
+    "float4_e2m1fn_x2": data_type.FP4_E2M1}
 VECTORS = {                                      # a type of several neighbours -> (the type of one, how many)
     data_type.INT8x4: (data_type.INT8, 4), data_type.UINT8x4: (data_type.UINT8, 4),
     data_type.INT8x32: (data_type.INT8, 32)}

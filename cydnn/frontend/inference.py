@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from ..dtypes import BY_NAME
 from ..given import brief, shown
 from ..graph import FromTensor, Graph, Node, Tensor
 from ..ops import BlockScaleDequantize, BlockScaleQuantize, Pointwise, Sdpa, SdpaBwd, Slice, Transpose
@@ -17,6 +18,7 @@ from ..steps import Scalar
 from ..tensor import TensorDesc, packed_strides
 from .datatypes import type_of
 from .enums import data_type, tensor_reordering
+from .fours import fours, in_bytes
 from .steps import Step, in_words
 from .tensor import exchanged, tensor
 
@@ -29,9 +31,16 @@ class Defaults:
     def __init__(self, io, intermediate, compute):
         self.io, self.intermediate, self.compute = io, intermediate, compute
 
+    def _kind(self, t: tensor) -> data_type:
+        """The type of tensors that have none."""
+        return self.intermediate if t.is_virtual else self.io
+
+    def kind_of(self, t: tensor) -> data_type:
+        return self._kind(t) if t.data_type is data_type.NOT_SET else t.data_type
+
     def storage(self, t: tensor) -> tuple:
         """(type, neighbours that are one unit) of a tensor."""
-        kind, word = (self.intermediate, "intermediate") if t.is_virtual else (self.io, "io")
+        kind, word = self._kind(t), "intermediate" if t.is_virtual else "io"
         if t.data_type is data_type.NOT_SET and kind is data_type.NOT_SET:
             raise BadParam(f"pygraph: tensor {t.label} must have a data_type; set it, or {word}_data_type of "
                            f"the graph")
@@ -78,6 +87,7 @@ class Inference:
                 raise BadParam(f"tensor {t.label}: ragged_offset must be a tensor of the graph; got one of "
                                f"another")
         self.tiled = tiled(steps)                # {scales in tiles: the step that they are of}
+        self.fours = fours(steps, defaults.kind_of)
         for t, is_transposed in transposed(steps).items():
             t.is_transposed = is_transposed
         self.uids = given_uids(tensors)
@@ -122,7 +132,10 @@ class Inference:
                            f"{shown(list(dims))}, stride {shown(list(strides))}")
         if t.is_virtual and t.is_pass_by_value:
             raise BadParam(f"tensor {t.label}: must not be virtual and passed by value at once")
-        row, units = self.defaults.storage(t) if kept is None else t.storage(kept)
+        if t in self.fours:
+            (t.pairs, dims, strides), (row, units) = in_bytes(t, dims, strides), (BY_NAME["u8"], 1)
+        else:
+            row, units = self.defaults.storage(t) if kept is None else t.storage(kept)
         reordering = t.reordering_type.name.lower()
         if t in self.tiled:                      # its operation knows, and where its columns are
             step, reordering = self.tiled[t], "none"
@@ -236,8 +249,10 @@ class Inference:
 
     def _said_by(self, step: Step) -> dict:
         """Attributes that tensors say: of their types, and whether they lie in tiles."""
-        found = {a: self.defaults.storage(step.outputs[o])[0].name for a, o in step.op.typed.items()
-                 if a not in step.attributes}
+        word = lambda t: "f4_e2m1" if t in self.fours else self.defaults.storage(t)[0].name
+        found = {a: word(step.outputs[o]) for a, o in step.op.typed.items() if a not in step.attributes}
+        if step.inputs.get("x") in self.fours:
+            found |= dict(pairs=step.inputs["x"].pairs)
         scale = {**step.inputs, **step.outputs}.get("scale")
         return found | (dict(is_tiled=True) if scale in self.tiled else {})
 
@@ -246,7 +261,7 @@ class Inference:
         given = op.read_of(descs)
         wanted = {**op.infer_asked(**given), **op.inferred(given)}
         for operand, t in step.outputs.items():
-            want = wanted.get(operand)
+            want = descs["x"] if t in self.fours else wanted.get(operand)
             if want is None and op.name == "reduction":
                 want = descs["x"]
             turn = exchanged if self._is_turned(step, operand, t) else tuple
@@ -262,6 +277,9 @@ class Inference:
                 strides = strides or packed_strides(dims, turned_order(want, step.innermost % want.rank))
             strides = strides or strides_of(dims, want, is_channels_last)
             self.found[t] = self._tensor(t, turn(dims), turn(strides), _kept_type(step, t, descs))
+            if t in self.fours and t.pairs != op.columns(len(dims)):
+                raise BadParam(f"{op.name}: {operand} must have stride 1 along the axis, "
+                               f"{op.columns(len(dims))}, as a byte holds two FP4_E2M1; got {strides}")
 
 
 def transposed(steps: list[Step]) -> dict[tensor, bool]:

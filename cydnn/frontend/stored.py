@@ -11,6 +11,7 @@ from ..status import BadParam, CydnnError
 from .datatypes import compute_of, type_of
 from .enums import data_type, tensor_reordering
 from .errors import refusals
+from .fours import read_back
 from .handle import get_handle
 from .inference import Defaults, transposed
 from .planning import Candidate
@@ -91,6 +92,7 @@ class Stored:
             t.is_transposed = True
             dims, strides = t.dims_set
             t.set_dim(dims).set_stride(strides)
+        read_back(steps)
         self._replace(layout.graph.name, [data_type.NOT_SET] * 3, list(tensors.values()), steps)
         self.graph, self.is_built = layout.graph, True
         for t in tensors.values():

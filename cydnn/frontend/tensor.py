@@ -8,6 +8,7 @@ from ..given import brief, flag, shown, whole, wholes
 from ..status import BadParam
 from .datatypes import storage_of, type_of, type_or_none
 from .enums import data_type, member, tensor_reordering
+from .fours import in_numbers
 
 UNSET = -1                                       # the uid of ``pygraph.tensor`` that means: none yet
 FIELDS = ("data_type", "dim", "stride", "uid", "name", "is_virtual", "is_pass_by_value", "reordering_type",
@@ -40,6 +41,7 @@ class tensor:
         self.key: int | None = None              # what it is called in a variant pack: the uid, set or found
         self.is_built = False                    # an operation graph depends on it
         self.is_transposed = False               # the graph has its last two dims exchanged
+        self.pairs: int | None = None            # the dim of which the graph has two in a byte
 
     def _set(self, **fields):
         """Set fields, while no operation graph depends on them."""
@@ -95,6 +97,8 @@ class tensor:
 
     def get_data_type(self) -> data_type:
         if self.data_type is data_type.NOT_SET and self.found is not None:
+            if self.pairs is not None:
+                return data_type.FP4_E2M1
             return type_of(self.found.dtype, self.found.desc.vector)
         return self.data_type
 
@@ -109,7 +113,10 @@ class tensor:
         """Dims or strides that were found; those that follow from the calls so far."""
         graph = self.graph()
         found = self.found if self.found is not None or graph is None else graph.seen(self)
-        return () if found is None else self.turned(getattr(found, what))
+        if found is None:
+            return ()
+        numbers = self.turned(getattr(found, what))
+        return numbers if self.pairs is None else in_numbers(self.pairs, what, numbers)
 
     dim = property(get_dim, lambda self, value: setattr(self, "own_dim", tuple(value)))
 

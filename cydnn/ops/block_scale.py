@@ -43,6 +43,32 @@ def by_number(memory: np.ndarray, axis: int) -> np.ndarray:
     return tiles.reshape(whole.shape).transpose(np.argsort(order(memory.ndim, axis)))
 
 
+def in_pairs(dims, axis: int) -> tuple:
+    """The dims of bytes that hold two numbers each along a dim; ``dims`` where it is below 0."""
+    return tuple([n // 2 if i == axis else n for i, n in enumerate(dims)])
+
+
+FOURS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])   # what codes of f4_e2m1 mean; those from 8 on are negative
+
+
+def f4_decoded(stored: np.ndarray, axis: int) -> np.ndarray:
+    """Numbers of the bytes of ``in_pairs``, the first in the lower half."""
+    codes = np.stack([stored.astype(int) & 15, stored.astype(int) >> 4], axis + 1)
+    dims = [2 * n if i == axis else n for i, n in enumerate(stored.shape)]
+    return np.concatenate([FOURS, -FOURS])[codes].reshape(dims)
+
+
+def f4_encoded(values: np.ndarray, axis: int) -> np.ndarray:
+    """Bytes of numbers, each rounded to the nearest that there is, ties to an even code; NaN is 0."""
+    size = np.where(np.isnan(values), 0.0, np.minimum(np.abs(values), FOURS[-1]))
+    above = np.searchsorted(FOURS, size)
+    below = np.maximum(above - 1, 0)
+    up, down = FOURS[above] - size, size - FOURS[below]
+    codes = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below) + 8 * np.signbit(values)
+    low, high = (np.take(codes, np.arange(i, values.shape[axis], 2), axis) for i in (0, 1))
+    return (low + 16 * high).astype(np.float64)
+
+
 class BlockScaled(Op):
     """What both directions share."""
     scalars = {}
@@ -63,12 +89,14 @@ class BlockScaled(Op):
 class BlockScaleDequantize(BlockScaled, reads="x scale", writes="y"):
     """y[i, j, …] = x[i, j, …] * scale[i // block[0], j // block[1], …].
 
-    x and y of equal dims; scale: the dims of x by block, rounded up, or more
+    x and y of equal dims, but where ``pairs`` is a dim: there x has bytes of two f4_e2m1 numbers, u8
+    scale: the dims of y by block, rounded up, or more
     Spec: graph API, Block scale dequantize.
     """
     block: tuple = ints(32, lo=1, api="OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE",
                         doc="elements that share a scale, of each dim; a number: of the last")
     is_tiled: bool = flag(doc="scale lies in tiles of 128 rows and 4 columns")
+    pairs: int = integer(-1, lo=-1, doc="the dim along which a byte of x is two f4_e2m1; -1: none")
 
     api = "BLOCK_SCALE_DEQUANTIZE"
     api_names = dict(x="OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC", y="OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC",
@@ -85,29 +113,40 @@ class BlockScaleDequantize(BlockScaled, reads="x scale", writes="y"):
         blocks = self.blocks(rank)
         return max(range(max(rank - 2, 0), rank), key=lambda i: (blocks[i], i))
 
+    @property
+    def has_pairs(self) -> bool:
+        """x has two numbers a byte."""
+        return self.pairs >= 0
+
     def check(self, x, scale):
         count = 1 if isinstance(self.block, int) else len(self.block)
         yield 1 <= count <= x.rank, f"block must have 1 to {x.rank} entries; got {count}"
-        least = tuple([-(-n // size) for n, size in zip(x.dims, self.blocks(x.rank))])
+        yield self.pairs < x.rank, f"pairs must be below the rank of x, {x.rank}; got {self.pairs}"
+        yield not self.has_pairs or x.dtype.name == "u8", f"x must be u8 where it has pairs; got {x.dtype}"
+        dims = self.infer(x, scale)["y"].dims
+        least = tuple([-(-n // size) for n, size in zip(dims, self.blocks(x.rank))])
         yield from self.scale_rules(scale, least, self.columns(x.rank))
 
     def infer(self, x, scale):
-        return dict(y=x)
+        if not self.has_pairs:
+            return dict(y=x)
+        return dict(y=x.like([2 * n if i == self.pairs else n for i, n in enumerate(x.dims)]))
 
     def reference(self, x, scale):
         scale = by_number(scale, self.columns(x.ndim)) if self.is_tiled else scale
+        x = f4_decoded(x, self.pairs) if self.has_pairs else x
         for axis, size in enumerate(self.blocks(x.ndim)):
             scale = np.take(scale, np.arange(x.shape[axis]) // size, axis)
         return dict(y=x * scale)
 
 
-TARGETS = ("f8_e4m3", "f8_e5m2", "i8")
+MOST = dict({name: BY_NAME[name].highest for name in ("f8_e4m3", "f8_e5m2", "i8")}, f4_e2m1=FOURS[-1])
 SCALES = ("f8_e8m0", "f8_e4m3", "f32")
 
 
 def least_scales(largest: np.ndarray, target: str, scales: str) -> np.ndarray:
     """The least scale with which no more than the largest value of ``target`` stands for each number."""
-    most, row = BY_NAME[target].highest, BY_NAME[scales]
+    most, row = MOST[target], BY_NAME[scales]
     if scales == "f32":
         return row.round(largest / most)
     values = row.decode(np.arange(128 if scales == "f8_e4m3" else 256, dtype=np.uint8))
@@ -122,7 +161,7 @@ class BlockScaleQuantize(BlockScaled, reads="x", writes="y scale"):
     type; y = x / scale, 0 where that is 0.
 
     x      any dims
-    y      the dims of x, of type ``to``
+    y      the dims of x, of type ``to``; where that is f4_e2m1 bytes of two numbers along the axis, u8
     scale  the dims of x, along ``axis`` by ``block``, rounded up; of type ``scales``. Or more: those of no
            block are the least that there is
     Spec: graph API, Block scale quantize.
@@ -130,7 +169,7 @@ class BlockScaleQuantize(BlockScaled, reads="x", writes="y scale"):
     block: int = integer(32, lo=1, api="OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE",
                          doc="elements that share a scale")
     axis: int = integer(-1, lo=-1, doc="the dim that blocks lie along; -1: the last")
-    to: str = choice(*TARGETS, doc="the type of y")
+    to: str = choice(*MOST, doc="the type of y")
     scales: str = choice(*SCALES, doc="the type of scale")
     is_tiled: bool = flag(doc="scale lies in tiles of 128 rows and 4 columns")
 
@@ -145,15 +184,30 @@ class BlockScaleQuantize(BlockScaled, reads="x", writes="y scale"):
         """The dim that blocks lie along."""
         return rank - 1 if self.axis < 0 else self.axis
 
+    @property
+    def has_pairs(self) -> bool:
+        """y has two numbers a byte."""
+        return self.to == "f4_e2m1"
+
+    def stored(self) -> str:
+        """The type of y in memory."""
+        return "u8" if self.has_pairs else self.to
+
     def check(self, x):
         yield x.rank >= 1 and self.columns(x.rank) < x.rank, f"axis must be < rank {x.rank}; got {self.axis}"
+        if self.has_pairs:
+            count = x.dims[self.columns(x.rank)]
+            yield self.scales != "f32", f"scales must be f8_e8m0 or f8_e4m3 for f4_e2m1; got {self.scales}"
+            yield self.block % 2 == 0, f"block must be even for f4_e2m1; got {self.block}"
+            yield count % 2 == 0, f"x must have an even number along the axis for f4_e2m1; got {count}"
 
     def infer(self, x):
         axis, dims = self.columns(x.rank), list(x.dims)
         dims[axis] = -(-dims[axis] // self.block)
         made = TensorDesc.packed(self.scales, padded(dims, axis), order(x.rank, axis)) if (
             self.is_tiled and axis >= x.rank - 2 >= 0) else x.like(dims, dtype=BY_NAME[self.scales])
-        return dict(y=x.like(x.dims, dtype=BY_NAME[self.to]), scale=made)
+        whole = in_pairs(x.dims, axis if self.has_pairs else -1)
+        return dict(y=x.like(whole, dtype=BY_NAME[self.stored()]), scale=made)
 
     def complete(self, descs):
         """There may be more scales than blocks."""
@@ -168,14 +222,15 @@ class BlockScaleQuantize(BlockScaled, reads="x", writes="y scale"):
 
     def settled(self, descs):
         """Types, and where the scales say it the dim, are those of what is written."""
-        found = {a: descs[name].dtype.name for a, name in self.typed.items() if descs.get(name) is not None}
+        found = {a: descs[name].dtype.name for a, name in self.typed.items()
+                 if descs.get(name) is not None and not (a == "to" and self.has_pairs)}
         if self.axis < 0 and "x" in descs and "scale" in descs:
             pairs = list(zip(descs["x"].dims, descs["scale"].dims))
             found |= dict(axis=max((i for i, (n, m) in enumerate(pairs) if m < n), default=-1))
         return replace(self, **found)
 
     def check_outputs(self, x, y, scale):
-        for name, d, wanted in (("y", y, self.to), ("scale", scale, self.scales)):
+        for name, d, wanted in (("y", y, self.stored()), ("scale", scale, self.scales)):
             yield d.dtype.name == wanted, f"{name} must be {wanted}; got {d.dtype}"
 
     def reference(self, x, shapes):
@@ -192,4 +247,5 @@ class BlockScaleQuantize(BlockScaled, reads="x", writes="y scale"):
             each = np.take(each, np.arange(n) // (self.block if i == axis else 1), i)
         with np.errstate(all="ignore"):
             y = np.where(each == 0, 0.0, x / np.where(each == 0, 1.0, each))
+        y = f4_encoded(y, axis) if self.has_pairs else y
         return dict(y=y, scale=as_they_lie(scale, axis) if self.is_tiled else scale)

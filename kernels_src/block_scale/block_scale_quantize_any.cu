@@ -8,7 +8,7 @@ params = ["unsigned scales", "Array<FastDiv, 8> digits", "Array<unsigned, 8> dim
           "Array<unsigned, 8> turns", "Array<int64_t, 8> steps", "int axis", "int row",
           "unsigned columns", "int block",
           "float most", "int mantissa", "float normal", "float step", "float least", "float highest",
-          "Fuse fuse"]
+          "int pairs", "Array<unsigned, 8> y_turns", "Fuse fuse"]
 block  = [256, 1, 1]
 grid   = ["ceil_div(scales, 256 // LANES)", 1, 1]
 needs  = ["1 <= scales < 2**31", "block >= 1"]
@@ -19,12 +19,15 @@ problems = [
        to=f8_e5m2 acc={MATH}""",
     """block_scale_quantize x=2x33x130:{MATH}@4290,{'1,33' if LANES == 32 else '130,1'} block=16 axis=1 \
        scales=f8_e4m3 is_tiled=True y=2x33x130:f8_e4m3 scale=2x4x256:f8_e4m3@1024,1,4 acc={MATH}""",
+    """block_scale_quantize x=3x5x70:{MATH}@{'350,70,1' if LANES == 32 else '1,3,15'} block=16 \
+       to=f4_e2m1 scales=f8_e4m3 acc={MATH}""",
     """block_scale_quantize x=4x{'100' if LANES == 32 else '9'}:{MATH}{'' if LANES == 32 else '@1,4'} \
        block={'50' if LANES == 32 else '2'} to=i8 scales=f32 acc={MATH}"""]
 @*/
 // Digits of a scale, the last dim first: `dims` are those of x, `turns` how far neighbours along each are
 // apart in the index of an element, `steps` in the memory of the scales, which lie in tiles where row says
 // which digit is their row; that of the axis is their column. `most` is the largest value of y's type;
+// where pairs is set two of its numbers lie in a byte along the axis, by y_turns in the index of a byte;
 // the type of scales has so many bits of mantissa from `normal` on, and multiples of `step` below.
 #include "block_scale/tiles.cuh"
 #include "lib/math.cuh"
@@ -58,10 +61,10 @@ DEVICE float on_grid(float x, int mantissa, float normal, float step) {
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     unsigned scales, Array<FastDiv, 8> digits, Array<unsigned, 8> dims, Array<unsigned, 8> turns,
     Array<i64, 8> steps, int axis, int row, unsigned columns, int block, float most, int mantissa,
-    float normal, float step, float least, float highest, Fuse fuse) {
+    float normal, float step, float least, float highest, int pairs, Array<unsigned, 8> y_turns, Fuse fuse) {
     const unsigned item = (blockIdx.x * 256 + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     if (item >= scales) return;                   // a warp leaves whole where it has one block
-    unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0;
+    unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0, byte = 0, byte_turn = 0;
     int count = 0;
     i64 off = 0;
     bool is_inside = true;
@@ -74,9 +77,10 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             tile_col = digit, turn = turns[k];
             count = min(i64(block), i64(dims[k]) - i64(digit) * block);
             first += digit * block * turn;
+            byte_turn = y_turns[k], byte += digit * (block / 2) * byte_turn;
         } else {
             is_inside = is_inside && digit < dims[k];
-            first += digit * turns[k];
+            first += digit * turns[k], byte += digit * y_turns[k];
         }
     }
     if (row >= 0) off += in_tiles(tile_row, tile_col, columns);
@@ -102,11 +106,16 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
             scale = on_grid(__uint_as_float(__float_as_uint(scale) + 1), mantissa, normal, step);
     }
     scale = scale < least ? least : scale > highest ? highest : scale;
-    for (int e = lane; e < count; e += LANES) {
-        MATH x = 0;
-        fuse_load(x, first + e * turn);
-        x = scale == 0 ? MATH(0) : x / MATH(scale);
-        fuse_store_y(x, first + e * turn);
+    const int each = pairs ? 2 : 1;
+    for (int e = lane * each; e < count; e += LANES * each) {
+        MATH v[2] = {};
+        NO_UNROLL for (int i = 0; i < each; ++i) {            // one mark
+            MATH x = 0;
+            fuse_load(x, first + (e + i) * turn);
+            v[0] = v[1], v[1] = scale == 0 ? MATH(0) : x / MATH(scale);
+        }
+        MATH stored = pairs ? MATH(f4_code(v[0]) | f4_code(v[1]) << 4) : v[1];
+        fuse_store_y(stored, pairs ? byte + e / 2 * byte_turn : first + e * turn);
     }
     if (lane == 0) {
         MATH stored = scale;

@@ -5,6 +5,7 @@ from ... import fusion
 from ...fusion import Builder, Site
 from ...graph import core, many
 from ...ops import BlockScaleDequantize, BlockScaleQuantize, Pointwise
+from ...ops.block_scale import MOST
 from ...steps import Launch
 from ..engine import Config, Engine, Knob, first_then, moved_us, wrong_device
 from ..sums import lead_input
@@ -25,13 +26,22 @@ def _whole(dims, lead=None) -> Site:
     return Site(dims, lead, (("row", tuple(range(len(dims)))),))
 
 
+def turns_of(dims) -> tuple:
+    """How far neighbours along each dim are apart in the index of an element."""
+    turns = [1] * len(dims)
+    for i in reversed(range(len(dims) - 1)):
+        turns[i] = turns[i + 1] * dims[i + 1]
+    return of_digits(turns, 0)
+
+
 class _Scaled(Engine):
     """What both directions share."""
 
     def refuse(self, p, dev):
         yield from wrong_device(dev)
-        if max(p.x.count, p.scale.count) >= 2 ** 31:
-            yield f"x and scale must have fewer than 2^31 elements; got {p.x.count}, {p.scale.count}"
+        count = max(p.x.count, p.y.count)
+        if max(count, p.scale.count) >= 2 ** 31:
+            yield f"x and scale must have fewer than 2^31 elements; got {count}, {p.scale.count}"
         yield from fusion.reasons(*self._fuse(p).values())
 
     @staticmethod
@@ -77,12 +87,13 @@ class BlockScaleDequantizeAny(_Scaled):
         return moved_us(p.region.traffic_bytes, dev, 0.3)
 
     def plan(self, p, dev, config):
-        if not p.x.count:
+        if not p.y.count:
             return []
-        axis = p.op.columns(p.x.rank)
+        rank, axis = p.x.rank, p.op.columns(p.x.rank)
         steps, row, columns = self.steps(p, axis)
-        args = dict(items=p.x.count, digits=of_digits(p.x.dims), blocks=of_digits(p.op.blocks(p.x.rank)),
-                    steps=steps, row=row, col=p.x.rank - 1 - axis if row >= 0 else -1, columns=columns)
+        args = dict(items=p.y.count, digits=of_digits(p.y.dims), blocks=of_digits(p.op.blocks(rank)),
+                    steps=steps, row=row, col=rank - 1 - axis if row >= 0 else -1, columns=columns,
+                    pairs=rank - 1 - p.op.pairs if p.op.has_pairs else -1, turns=turns_of(p.x.dims))
         return [Launch(f"block_scale_dequantize_any_{self._math(p)}", args, {}, self._fuse(p))]
 
 
@@ -116,14 +127,12 @@ class BlockScaleQuantizeAny(_Scaled):
         if not p.scale.count:
             return []
         rank, axis = p.x.rank, p.op.columns(p.x.rank)
-        turns = [1] * rank
-        for i in reversed(range(rank - 1)):
-            turns[i] = turns[i + 1] * p.x.dims[i + 1]
         steps, row, columns = self.steps(p, axis)
         mantissa, normal, step, least, highest = GRIDS[p.op.scales]
         args = dict(scales=p.scale.count, digits=of_digits(p.scale.dims), dims=of_digits(p.x.dims),
-                    turns=of_digits(turns, 0), steps=steps, axis=rank - 1 - axis, row=row, columns=columns,
-                    block=min(p.op.block, max(p.x.dims[axis], 1)), most=p.y.dtype.highest, mantissa=mantissa,
-                    normal=normal, step=step, least=least, highest=highest)
+                    turns=turns_of(p.x.dims), steps=steps, axis=rank - 1 - axis, row=row, columns=columns,
+                    block=min(p.op.block, max(p.x.dims[axis], 2)), most=MOST[p.op.to], mantissa=mantissa,
+                    normal=normal, step=step, least=least, highest=highest, pairs=int(p.op.has_pairs),
+                    y_turns=turns_of(p.y.dims))
         kernel = f"block_scale_quantize_any_{self._math(p)}_{config.threads_per_row}"
         return [Launch(kernel, args, {}, self._fuse(p))]

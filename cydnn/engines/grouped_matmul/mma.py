@@ -38,8 +38,8 @@ class GroupedMatmulMma(Engine):
             yield (f"x must have contiguous rows, multiples of {chunk} elements apart (16-byte loads); got "
                    f"strides {p.x.strides}")
         if self._major(p) is None:
-            yield (f"w must have one contiguous matrix dim and strides that are multiples of {chunk} (16-byte "
-                   f"loads); got strides {p.w.strides}")
+            yield (f"w must have one contiguous matrix dim and strides that are multiples of {chunk} "
+                   f"(16-byte loads); got strides {p.w.strides}")
         for name in "xw":
             if p.operands[name].alignment < 16:
                 yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
@@ -67,7 +67,8 @@ class GroupedMatmulMma(Engine):
     @fusion.attempt
     def _tail(self, p):
         lead = p.lead(p.x.dtype.name)
-        site = Site(lead.tensor.dims, lead.tensor, (("col", (2,)),), "col", 8 if self._is_whole(p, lead) else 1)
+        many = 8 if self._is_whole(p, lead) else 1
+        site = Site(lead.tensor.dims, lead.tensor, (("col", (2,)),), "col", many)
         return fusion.behind(p, site, lead, mark_type="f32")
 
     def configs(self, p, dev):

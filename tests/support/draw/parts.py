@@ -1,6 +1,8 @@
 """Random problems of random numbers, of batch normalization in parts, and of what attention is made of."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cydnn import ops
 from cydnn.ops import block_scale
 from cydnn.ops.problem import Problem
@@ -110,19 +112,28 @@ def _block_scale(op_class, rng):
     scales = rng.choice(block_scale.SCALES[:2] if is_tiled else block_scale.SCALES)
     blocks = [size if i == axis else 1 for i in range(len(dims))]
     if op_class is ops.BlockScaleQuantize:
-        op = op_class(block=size, axis=axis, to=rng.choice(block_scale.TARGETS), scales=scales,
+        to = rng.choice([name for name in block_scale.MOST if name != "f4_e2m1" or scales != "f32"])
+        op = op_class(block=size, axis=axis, to=to, scales=scales,
                       is_tiled=is_tiled, compute=compute)
+        if op.has_pairs:
+            op, dims = replace(op, block=2 * size), tuple(
+                [2 * n if i == axis else n for i, n in enumerate(dims)])
+            blocks[axis] = 2 * size
         x = tensor(rng, dtype, dims)
     else:
         blocks = blocks if is_tiled else [n if i == axis else rng.choice([1, 1, 2, 5])
                                           for i, n in enumerate(blocks)]
-        op = op_class(block=blocks, is_tiled=is_tiled, compute=compute)
-        x = tensor(rng, rng.choice([dtype, "f8_e4m3", "i8"]), dims)
+        pairs = rng.choice([-1, -1, *range(len(dims))])
+        op = op_class(block=blocks, is_tiled=is_tiled, compute=compute, pairs=pairs)
+        x = tensor(rng, "u8" if pairs >= 0 else rng.choice([dtype, "f8_e4m3", "i8"]), dims)
+        dims = tuple([2 * n if i == pairs else n for i, n in enumerate(dims)])
     least = [-(-n // one) + (rng.random() < 0.1) for n, one in zip(dims, blocks)]
     scale = tensor(rng, scales, least)
     if is_tiled:
         scale = TensorDesc.packed(scales, block_scale.padded(least, axis), block_scale.order(len(dims), axis))
-    y = tensor(rng, op.to if op_class is ops.BlockScaleQuantize else dtype, dims)
+    is_made = op_class is ops.BlockScaleQuantize
+    y = tensor(rng, op.stored() if is_made else dtype,
+               block_scale.in_pairs(dims, axis if is_made and op.has_pairs else -1))
     return Problem(op, dict(x=x, scale=scale, y=y))
 
 

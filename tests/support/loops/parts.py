@@ -105,20 +105,38 @@ def _place(op, at, axis, shape):
                   for i, n in enumerate(at)])
 
 
+FOURS = [s * v for s in (1, -1) for v in (0, 0.5, 1, 1.5, 2, 3, 4, 6)]
+
+
+def _four(stored, at, axis):
+    """The number of four bits of a byte."""
+    byte = int(stored[tuple([n // 2 if i == axis else n for i, n in enumerate(at)])])
+    return FOURS[byte >> 4 if at[axis] % 2 else byte & 15]
+
+
+def _code(x):
+    """Of the nearest number of four bits, the even one of two."""
+    if math.isnan(x):
+        return 8 if math.copysign(1, x) < 0 else 0
+    found = min(range(8), key=lambda c: (abs(FOURS[c] - min(abs(x), 6)), c % 2))
+    return found + (8 if math.copysign(1, x) < 0 else 0)
+
+
 def block_scale_dequantize(op, a, shapes):
     y, rank = np.zeros(shapes["y"]), a["x"].ndim
     blocks = (1,) * (rank - 1) + (op.block,) if isinstance(op.block, int) else op.block
     axis = max((rank - 2, rank - 1), key=lambda i: (blocks[i], i)) if op.is_tiled else 0
     for at in np.ndindex(y.shape):
         of = tuple([i // size for i, size in zip(at, blocks)])
-        y[at] = a["x"][at] * a["scale"][_place(op, of, axis, a["scale"].shape)]
+        x = a["x"][at] if not op.has_pairs else _four(a["x"], at, op.pairs)
+        y[at] = x * a["scale"][_place(op, of, axis, a["scale"].shape)]
     return dict(y=y)
 
 
 def block_scale_quantize(op, a, shapes):
     """Scales are tried from the least up."""
-    y, scale = np.zeros(shapes["y"]), np.zeros(shapes["scale"])
-    most = dict(f8_e4m3=448.0, f8_e5m2=57344.0, i8=127.0)[op.to]
+    bytes_of_y, scale = np.zeros(shapes["y"]), np.zeros(shapes["scale"])
+    most, y = dict(f8_e4m3=448.0, f8_e5m2=57344.0, i8=127.0, f4_e2m1=6.0)[op.to], np.zeros(a["x"].shape)
     powers = [2.0 ** i for i in range(-127, 128)]
     eighths = sorted({m * 2.0 ** e for m in range(16) for e in range(-9, 6)} - {480.0})
     for at in np.ndindex(scale.shape):
@@ -131,7 +149,10 @@ def block_scale_quantize(op, a, shapes):
             (s for s in tried if s * most >= top), math.nan if math.isnan(top) else tried[-1])
         scale[_place(op, at, op.axis, scale.shape)] = found
         y[where] = block / found if found else 0.0
-    return dict(y=y, scale=scale)
+    for at in np.ndindex(y.shape) if op.has_pairs else ():
+        byte = tuple([n // 2 if i == op.axis else n for i, n in enumerate(at)])
+        bytes_of_y[byte] += _code(y[at]) * (16 if at[op.axis] % 2 else 1)
+    return dict(y=bytes_of_y if op.has_pairs else y, scale=scale)
 
 
 def signal(op, a, shapes):
