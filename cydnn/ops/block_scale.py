@@ -1,6 +1,7 @@
 """Numbers of few bits with a scale for each block of them: into them, and out of them."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,16 +31,16 @@ def as_they_lie(scale: np.ndarray, axis: int) -> np.ndarray:
     """Scales in tiles by their place in memory; row r and column c lie in tile (r // 128, c // 4) at
     (r % 32, r // 32 % 4, c % 4)."""
     whole = scale.transpose(order(scale.ndim, axis))
-    rows, columns = whole.shape[-2:]
-    tiles = whole.reshape(-1, rows // 128, 4, 32, columns // 4, 4).transpose(0, 1, 4, 3, 2, 5)
+    *ahead, rows, columns = whole.shape
+    tiles = whole.reshape(math.prod(ahead), rows // 128, 4, 32, columns // 4, 4).transpose(0, 1, 4, 3, 2, 5)
     return tiles.reshape(whole.shape).transpose(np.argsort(order(scale.ndim, axis)))
 
 
 def by_number(memory: np.ndarray, axis: int) -> np.ndarray:
     """What ``as_they_lie`` took."""
     whole = memory.transpose(order(memory.ndim, axis))
-    rows, columns = whole.shape[-2:]
-    tiles = whole.reshape(-1, rows // 128, columns // 4, 32, 4, 4).transpose(0, 1, 4, 3, 2, 5)
+    *ahead, rows, columns = whole.shape
+    tiles = whole.reshape(math.prod(ahead), rows // 128, columns // 4, 32, 4, 4).transpose(0, 1, 4, 3, 2, 5)
     return tiles.reshape(whole.shape).transpose(np.argsort(order(memory.ndim, axis)))
 
 
