@@ -26,7 +26,7 @@ from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
 from .torch_operators import backward_of, of_layout, plain, refusal, registered
 from .torch_transforms import noted, one_by_one, proxies, transformed
-from .torch_recording import are_plain, inplace, is_transformed, is_watched, known, recorded
+from .torch_recording import are_plain, has_tangent, inplace, is_transformed, is_watched, known, recorded
 
 _refused = Bounded(4096)                         # calls in place of torch's -> why ours refuse them, or ""
 _calls: Counter = Counter()
@@ -65,6 +65,9 @@ def _caller(function: Function, operator):
         text = repr((numbers, plain(options)))
         if not torch.compiler.is_compiling() and is_transformed():
             return transformed(function, tensors, text)
+        if has_tangent(tensors):
+            raise NotSupported(f"{function.name}: tensors must have no tangents, as ours have no forward "
+                               "gradients; got one that has: call torch's function there")
         return operator(*tensors, text)
 
     def by_operator(*args, **kw):

@@ -160,6 +160,12 @@ def is_watched() -> bool:
                 or c._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0)
 
 
+def has_tangent(tensors) -> bool:
+    """One carries a forward gradient, which an operator of torch would drop."""
+    return forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(x).tangent is not None for x in tensors if x is not None)
+
+
 def is_transformed() -> bool:
     """A transform of torch.func other than vmap is at work: it asks for derivatives that ours do not give."""
     stack = torch._C._functorch.get_interpreter_stack()
