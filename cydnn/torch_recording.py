@@ -136,8 +136,6 @@ class OverwritingCall(RecordedCall):
         if self.records:
             return Overwriting.apply(self, *arrays)
         self.forward.run(arrays, x)
-        if not x.is_inference():
-            torch.autograd.graph.increment_version(x)
         return x
 
 

@@ -8,6 +8,8 @@ IN_C: dict[type, bool]
 class Runner:
     execute: Callable[..., Any]
     is_plain: bool
+    records: Callable[[], bool] | None
+    written: Callable[[Any], None] | None
     def __init__(self, name: str, execute: Callable[..., Any], slots: tuple[int, ...],
                  makes: tuple[Callable[[], Any], ...], is_tuple: bool, stream: Callable[[], int] | None,
                  space: Callable[[], Any] | None, size_bytes: int) -> None: ...

@@ -46,6 +46,8 @@ cdef class Runner:
         self.most, self.is_tuple = max(slots, default=-1) + 1, is_tuple
 
     def __call__(self, *arrays, out=None):
+        if self.records is not None:
+            self.refuse_gradients(arrays)
         return self.run_c(arrays, out)
 
     def run(self, arrays, out=None):
@@ -58,6 +60,10 @@ cdef class Runner:
         if PyTuple_GET_SIZE(arrays) < self.most:
             raise BadParam(f"{self.name}: must be given {self.most} arrays, as it was prepared; got "
                            f"{len(arrays)}")
+        if out is not None and self.records is not None and type(out) in IN_C:
+            if out.requires_grad and self.records():
+                raise BadParam(f"{self.name}: out must not require a gradient; got a tensor that does: use "
+                               "torch.no_grad()")
         if not self.is_plain:
             return self.run_all(arrays, out)
         results = tuple([make() for make in self.makes]) if out is None else (out,)
@@ -74,7 +80,21 @@ cdef class Runner:
                          None if self.stream is None else self.stream())
         except CydnnError as error:
             raise error.within(self.name) from None
+        if out is not None and self.written is not None:
+            self.written(out)
         return results if self.is_tuple else results[0]
+
+    cdef int refuse_gradients(self, tuple arrays) except -1:
+        """Nothing is recorded here: a tensor that requires a gradient would lose it."""
+        cdef bint is_wanted = False
+        for x in arrays:
+            if not is_wanted and type(x) in IN_C:
+                is_wanted = x.requires_grad
+        if is_wanted and self.records():
+            raise BadParam(f"{self.name}: tensors must not require a gradient, as cydnn.torch alone "
+                           f"records them; got one that does: call cydnn.torch.{self.name}, or use "
+                           "torch.no_grad()")
+        return 0
 
 
 cdef class Caller:

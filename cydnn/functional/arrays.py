@@ -50,8 +50,10 @@ def _said(name: str, dims, strides, kind, place: str, address: int) -> Said:
 
 
 class NumpyArrays:
-    """Arrays of NumPy, in the host's memory. What computes is the NumPy device, where no other is named."""
-    name, is_foreign = "NumPy", False
+    """Arrays of NumPy, in the host's memory. What computes is the NumPy device, where no other is named.
+    ``grad``: whether gradients are recorded; ``written``: told what was written over; None where there is
+    no such thing."""
+    name, is_foreign, grad, written = "NumPy", False, None, None
 
     def row(self, x):
         return x.shape, x.strides, x.dtype, pointer_of(x) & 15
@@ -83,10 +85,15 @@ class TorchArrays:
     """Tensors of torch, on the CPU or a CUDA device."""
     name, is_foreign = "torch", False
 
+    def written(self, x):
+        """Autograd is told, so that nobody's gradient reads it as what it was."""
+        self.changed((x,))
+
     def __init__(self):
         self.torch = torch = sys.modules["torch"]
         IN_C.update({torch.Tensor: True, torch.nn.Parameter: True})
         self.grad = torch.is_grad_enabled
+        self.changed = torch._C._increment_version
         self._stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
         self._guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
 
@@ -140,7 +147,7 @@ class TorchArrays:
 
 class CupyArrays:
     """Arrays of CuPy."""
-    name, is_foreign = "CuPy", False
+    name, is_foreign, grad, written = "CuPy", False, None, None
 
     def __init__(self):
         self.cupy = sys.modules["cupy"]

@@ -58,6 +58,7 @@ class Prepared(Runner):
         self._space = partial(kind.scratch, size, device) if size else None
         super().__init__(function.name, plan.executable.execute, tuple(slots), tuple(self._makers), is_tuple,
                          self._stream, self._space, size)
+        self.records, self.written = kind.grad, kind.written
         self.is_plain = not (bools or numbers or kind.is_foreign)
 
     def __repr__(self):
@@ -93,6 +94,8 @@ class Prepared(Runner):
                                          self.plan.workspace_bytes, self._stream and self._stream())
         except CydnnError as error:
             raise error.within(self.function.name) from None
+        if out is not None and self.written is not None:
+            self.written(out)
         if kind.is_foreign:
             results = [kind.given_back(r, like) for r in results]
         return tuple(results) if self._is_tuple else results[0] if out is None else out

@@ -64,6 +64,18 @@ def test_results_lie_as_those_of_torch_where_the_input_is_turned(call):
     assert found.stride() == call(T, x).stride() and torch.allclose(found, call(T, x), atol=1e-5)
 
 
+def test_autograd_knows_what_is_written():
+    """A gradient that would read it as what it was is refused by torch."""
+    for call in (cydnn.relu, cydnn.relu.prepare(M), F.add):
+        kept, w = M.clone(), M.clone().requires_grad_()
+        y = (kept * w).sum()
+        call(M, *[2.0] * (call is F.add), out=kept)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+    with torch.inference_mode():
+        assert torch.equal(cydnn.relu(M, out=torch.empty(3, 4)), M.relu())
+
+
 def test_parameters_are_tensors():
     layer = torch.nn.Linear(4, 3)
     with torch.no_grad():
@@ -72,6 +84,8 @@ def test_parameters_are_tensors():
 
 @pytest.mark.parametrize("call, sentence", [
     (lambda: F.relu(M.clone().requires_grad_()), "relu: input: must not require a gradient, as"),
+    (lambda: F.relu(M, out=M.clone().requires_grad_()), "relu: out must not require a gradient; got a"),
+    (lambda: F.relu.prepare(M)(M.clone().requires_grad_()), "relu: tensors must not require a gradient, as"),
     (lambda: F.relu(M.to("meta")), "relu: input: must be on the CPU or a CUDA device; got meta"),
     (lambda: F.relu(M.to_sparse()), "relu: input: must be a strided tensor"),
     (lambda: F.add(M, V.numpy()), "arrays must be of one library; got input of torch and other of")])
