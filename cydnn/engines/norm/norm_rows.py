@@ -17,7 +17,7 @@ BWD_UNITS = FWD_UNITS[:-1]
 CLUSTERS = (1, 2, 4, 8)                          # blocks of a row
 LONG, RESIDENT, STATIC = 1024, {64: 4, 2048: 1}, 1 << 10      # of norm_bwd_rows.cu
 # of the bandwidth, measured on an H200: by the blocks of a row, which all wait for its sums
-FWD_SHARE, BWD_SHARE = {1: 0.85, 2: 0.6, 4: 0.6, 8: 0.5}, {1: 0.5, 2: 0.42, 4: 0.26, 8: 0.19}
+FWD_SHARE, BWD_SHARE = {1: 0.85, 2: 0.6, 4: 0.48, 8: 0.42}, {1: 0.5, 2: 0.42, 4: 0.26, 8: 0.19}
 WIDE = 8
 MOST = 2 ** 30
 
@@ -175,7 +175,9 @@ class NormFwdRows(NormRows):
                     mean=self.thin(p, "mean"), rstd=self.thin(p, "rstd"))
 
     def cost(self, p, dev, config):
-        share = FWD_SHARE[config.cluster] * (1 if config.channels > 1 else 0.35 * self.alone(p))
+        is_longest = self.size(p, config.cluster) == max(FWD_UNITS) and config.cluster == 1
+        share = 0.65 if is_longest else FWD_SHARE[config.cluster]
+        share *= 1 if config.channels > 1 else 0.35 * self.alone(p)
         return memory_us(p, dev, efficiency=share)
 
     def plan(self, p, dev, config):
