@@ -88,6 +88,7 @@ from .norm.batch_norm_training_rows import BatchNormTrainingRows
 from .norm.batch_norm_training_strided import BatchNormTrainingStrided
 from .norm.gen_stats_any import GenStatsAny
 from .norm.norm_instance import NormBwdInstance, NormFwdInstance
+from .norm.norm_ring import NormBwdRing, NormFwdRing
 from .norm.norm_rows import NormBwdRows, NormFwdRows
 from .norm.peer_reduction import PeerReductionMail
 from .paged_cache_load.any import PagedCacheLoadAny
@@ -101,6 +102,7 @@ from .pool.whole import PoolingBwdWhole, PoolingFwdWhole
 from .reduction.any import ReductionAny
 from .reduction.reduction import ReductionColumns, ReductionGeneric, ReductionRows
 from .reference import Reference
+from .resample.linear_rows import ResampleFwdLinearRows
 from .resample.resample import ResampleBwdAny, ResampleBwdApart, ResampleFwdAny, ResampleFwdLinear
 from .rng.any import RngAny
 from .rnn.bwd_weights_products import RnnBwdWeightsProducts
@@ -181,14 +183,14 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # im2col: 380 to 389
     Im2colAny,
     # layer, RMS and instance normalization: 400 to 419
-    NormFwdRows, NormFwdInstance, NormBwdRows, NormBwdInstance,
+    NormFwdRows, NormFwdRing, NormFwdInstance, NormBwdRows, NormBwdRing, NormBwdInstance,
     # attention: 420 to 449
     SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny,
     SdpaBwdWgmma, SdpaBwdFp8Wgmma, SdpaBwdMma, SdpaBwdAny,
     # moving: 450 to 459
     SliceCopy, ReshapeCopy, TransposeCopy, ConcatenateCopy,
     # resample: 460 to 469
-    ResampleFwdLinear, ResampleFwdAny, ResampleBwdApart, ResampleBwdAny,
+    ResampleFwdLinear, ResampleFwdLinearRows, ResampleFwdAny, ResampleBwdApart, ResampleBwdAny,
     # rng: 470 to 474
     RngAny,
     # rope: 475 to 479
