@@ -1,5 +1,5 @@
-"""Numbers of 4 bits. Tensors of FP4_E2M1 are scaled by blocks and nothing else; the graph has them as bytes of
-two neighbours each."""
+"""Numbers of 4 bits. Tensors of FP4_E2M1 are scaled by blocks and nothing else; the graph has them as bytes
+of two neighbours each."""
 from __future__ import annotations
 
 from ..given import shown
@@ -24,8 +24,8 @@ def in_bytes(t, dims, strides) -> tuple:
     axis = next((i for i, (n, stride) in enumerate(zip(dims, strides)) if n > 1 and stride == 1), None)
     even = [n if i == axis else 0 if n < 2 else stride for i, (n, stride) in enumerate(zip(dims, strides))]
     if axis is None or any(n % 2 for n in even) or t.ragged_offset is not None:
-        raise BadParam(f"tensor {t.label}: FP4_E2M1 must have an even dim of stride 1, even strides else and no "
-                       f"ragged_offset, as a byte holds two; got dim {shown(list(dims))}, stride "
+        raise BadParam(f"tensor {t.label}: FP4_E2M1 must have an even dim of stride 1, even strides else and "
+                       f"no ragged_offset, as a byte holds two; got dim {shown(list(dims))}, stride "
                        f"{shown(list(strides))}")
     halved = lambda numbers, which: tuple([-(-n // 2) if which(i) else n for i, n in enumerate(numbers)])
     return axis, halved(dims, lambda i: i == axis), halved(strides, lambda i: i != axis)

@@ -1,5 +1,5 @@
-"""Long rows of layer and RMS norm in rings, on the interpreter: random problems, several blocks of a row, what is
-chosen, and how rows are shared out."""
+"""Long rows of layer and RMS norm in rings, on the interpreter: random problems, several blocks of a row,
+what is chosen, and how rows are shared out."""
 from __future__ import annotations
 
 import random
@@ -41,7 +41,8 @@ def test_choices(line, text):
     assert best(graph_of(Problem.parse(line)), H200).text == text
 
 
-@pytest.mark.parametrize("line", ["norm_bwd 128x262144 bf16", "norm_bwd 1024x32768 f32", "norm_bwd 7x4104 f16"])
+@pytest.mark.parametrize("line", ["norm_bwd 128x262144 bf16", "norm_bwd 1024x32768 f32",
+                                  "norm_bwd 7x4104 f16"])
 def test_blocks_of_a_row_have_all_of_it_and_fit(line):
     engine, p = BY_INDEX[407], alone.match(Problem.parse(line))
     for blocks in engine.ways(p, H200):

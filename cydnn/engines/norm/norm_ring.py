@@ -19,8 +19,8 @@ MOST_AHEAD, ALONE_AHEAD = 7, 2                   # turns between a row's sums an
 LEAST_BYTES = 16 << 10                           # of a tensor, that a block goes through
 WARPS, LINE = 16, 256                            # at work; columns of a block are so many, but for the last
 # Measured on an H200: us at first and last, of a turn, and for each 2 KB that a block has of a tensor's row;
-# where blocks wait for others, also for each turn that they cannot be ahead
-FWD_US, BWD_US, LATE_US, WELL_AHEAD = (12.0, 0.6, 0.085), (18.0, 0.4, 0.15), 0.1, 6
+# where blocks wait for others, also for each turn that they cannot be ahead, and for each block
+FWD_US, BWD_US, LATE_US, WELL_AHEAD, JOIN_US = (12.0, 0.6, 0.085), (18.0, 0.4, 0.15), 0.1, 6, 0.1
 
 
 class RowRing:
@@ -94,7 +94,7 @@ class RowRing:
         turns = ceil_div(p.x.count // p.op.count(p.x), self.teams(p, dev, blocks))
         turn += each * self.width(p, blocks) * p.x.dtype.bytes / 2048
         turn += LATE_US * max(WELL_AHEAD - self.ahead(p, dev, blocks), 0) * (blocks > 1)
-        return max(memory_us(p, dev), turns * turn) + first
+        return max(memory_us(p, dev), turns * turn) + first + JOIN_US * blocks
 
     def args_of(self, p, dev, blocks) -> tuple:
         """(arguments of both kernels, what the grid needs, the kernel)"""
