@@ -17,9 +17,9 @@ needs   = ["1 <= teams <= rows < 2**30", "1 <= joined", "1 <= ahead <= 7", "ahea
            "cols % 8 == 0", "width % 8 == 0", "1 <= width <= 4096 * HELD",
            "cols <= width * joined", "width * (joined - 1) < cols"]
 marks   = ["load_scale", "load_bias", "store", "mean", "rstd"]
-problems = ["norm_fwd 40x{264 if HELD == 1 else 4360} {T}",
-            "norm_fwd 3x{HELD * 4096 + 264} {T} mode=rms",
-            "norm_fwd x=9x{HELD * 4096 - 1040}:{T}@{HELD * 4096},1"]
+problems = ["norm_fwd {40 if HELD == 1 else 3}x{264 if HELD == 1 else 4360} {T}",
+            "norm_fwd 2x{HELD * 4096 + 264} {T} mode=rms",
+            "norm_fwd x=3x{HELD * 4096 - 1040}:{T}@{HELD * 4096},1"]
 @*/
 // Member m of a team has the columns from m * width on. A warp takes the mean of what it has, and the squares
 // of the differences from that; parts are joined as in batch norm, so that large means cost no digits.
