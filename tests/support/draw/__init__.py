@@ -99,15 +99,23 @@ def _conv(op_class, rng):
     is_product = same and pre[0] == 3 and groups == 1
     if is_product:                               # one tap: a product of images as they lie
         window, stride, dilation, pre = [1] * rank, [1] * rank, [1] * rank, [0] * rank
+    joins, splits = (same and groups == 1 and pre[0] == n for n in (2, 1))
+    if joins or splits:                          # pixels that are joined; patches along the width
+        taps = 1 if joins else rng.choice([2, 4])
+        c, k = 8 * rng.choice([1, 1, 1, 2, 3, 5]), 8 * rng.randint(1, 9)
+        spatial[-1] = 8 * taps if joins else taps * rng.randint(1, 6)
+        window, stride, dilation = ([1] * (rank - 1) + [taps], [1] * (rank - 1) + [taps], [1] * rank)
+        pre, dtype, compute = [0] * rank, rng.choice(["f16", "bf16"]), "f32"
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
                   stride=stride, dilation=dilation,
-                  mode=rng.choices(["cross_correlation", "convolution"], [3, 1])[0], compute=compute)
+                  mode=rng.choices(["cross_correlation", "convolution"], [3, 0 if splits else 1])[0],
+                  compute=compute)
     x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
     y = op.out_dims(x, w)
     if min(y) < 1:
         raise BadParam("empty output")
     layout = rng.choice(["nhwc", "nhwc", "nchw", None])
-    layout = "nchw" if is_product else layout
+    layout = "nchw" if is_product else "nhwc" if joins or splits else layout
     x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
     return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
                         ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
