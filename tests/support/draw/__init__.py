@@ -77,15 +77,13 @@ def _conv(op_class, rng):
     dtype, compute = _types(rng)
     rank = rng.choices([1, 2, 3], [1, 6, 1])[0]
     groups = rng.choices([1, 2, 4, 3], [6, 1, 1, 1])[0]
-    fast = rng.random() < 0.6
-    unit = 8 if fast else 1
-    c, k = groups * unit * rng.randint(1, 5 if fast else 9), groups * unit * rng.randint(1, 5 if fast else 9)
+    unit, most = (8, 5) if rng.random() < 0.6 else (1, 9)
+    c, k = groups * unit * rng.randint(1, most), groups * unit * rng.randint(1, most)
     if rng.random() < 0.2:
         groups, k = c, c * rng.randint(1, 2)     # depthwise
     spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
     window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
-    stride = [rng.choice([1, 1, 2, 3]) for _ in range(rank)]
-    dilation = [rng.choice([1, 1, 1, 2]) for _ in range(rank)]
+    stride, dilation = ([rng.choice(some) for _ in range(rank)] for some in ([1, 1, 2, 3], [1, 1, 1, 2]))
     if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
         groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
     elif rank == 2 and rng.random() < 0.18:      # what sliding depthwise kernels take
@@ -100,16 +98,12 @@ def _conv(op_class, rng):
     if is_product:                               # one tap: a product of images as they lie
         window, stride, dilation, pre = [1] * rank, [1] * rank, [1] * rank, [0] * rank
     joins, splits = (same and groups == 1 and pre[0] == n for n in (2, 1))
-    if joins or splits:                          # pixels that are joined; patches along the width
-        taps = 1 if joins else rng.choice([2, 4])
-        c, k = 8 * rng.choice([1, 1, 1, 2, 3, 5]), 8 * rng.randint(1, 9)
-        spatial[-1] = 8 * taps if joins else taps * rng.randint(1, 6)
-        window, stride, dilation = ([1] * (rank - 1) + [taps], [1] * (rank - 1) + [taps], [1] * rank)
-        pre, dtype, compute = [0] * rank, rng.choice(["f16", "bf16"]), "f32"
+    if joins or splits:
+        dtype, c, k, window = _beside(rng, joins, spatial)
+        stride, dilation, pre, compute = window, [1] * rank, [0] * rank, "f32"
     op = op_class(pre_pad=pre, post_pad=pre if same else [rng.randint(0, 3) for _ in range(rank)],
-                  stride=stride, dilation=dilation,
-                  mode=rng.choices(["cross_correlation", "convolution"], [3, 0 if splits else 1])[0],
-                  compute=compute)
+                  stride=stride, dilation=dilation, compute=compute,
+                  mode=rng.choices(["cross_correlation", "convolution"], [3, 0 if splits else 1])[0])
     x, w = (rng.randint(1, 5), c, *spatial), (k, c // groups, *window)
     y = op.out_dims(x, w)
     if min(y) < 1:
@@ -119,6 +113,14 @@ def _conv(op_class, rng):
     x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
     return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
                         ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
+
+
+def _beside(rng, joins, spatial) -> tuple:
+    """Type, channels, filters and window of pixels that are joined, or of patches along the width."""
+    taps = 1 if joins else rng.choice([2, 4])
+    c, k = 8 * rng.choice([1, 1, 1, 2, 3, 5]), 8 * rng.randint(1, 9)
+    spatial[-1] = 8 * taps if joins else taps * rng.randint(1, 6)
+    return rng.choice(["f16", "bf16"]), c, k, [1] * (len(spatial) - 1) + [taps]
 
 
 def _bgrad(op_class, rng):
