@@ -1,8 +1,10 @@
 """cydnn: the primitives under deep learning, open. Importing it never touches CUDA.
 
-Ways in: ``cydnn.pygraph`` (graphs of operations), ``cydnn.frontend`` (the same under every name of the
-cudnn-frontend package: ``import cydnn.frontend as cudnn``), ``cydnn.cudnn`` (the functions of the v5 API).
-Names load on first use.
+Ways in: functions on arrays (``cydnn.conv(x, w, padding=1)``; all are in ``cydnn.functional``), the same
+with gradients (``cydnn.torch``), ``cydnn.pygraph`` (graphs of operations), ``cydnn.frontend`` (the same under
+every name of the cudnn-frontend package: ``import cydnn.frontend as cudnn``), ``cydnn.cudnn`` (the functions
+of the v5 API), ``cydnn.backend`` (descriptors). ``with cydnn.device("numpy"):`` says where. Names load on
+first use.
 """
 from importlib import import_module
 from importlib.machinery import PathFinder as _Finder
