@@ -7,12 +7,14 @@ cdef class Runner:
     cdef tuple slots, makes
     cdef Py_ssize_t most                      # arguments that there must be
     cdef size_t size_bytes
+    cdef void *seen                           # the type of an array that was looked at
     cdef public bint is_plain
     cdef public object records                # of arrays that may require a gradient: is one recorded?
     cdef public object written                # called with what out= is, once it is written
     cdef bint is_tuple
     cdef object run_c(self, tuple arrays, object out)
     cdef int refuse_gradients(self, tuple arrays) except -1
+    cpdef refuse_number(self, x)
 
 
 cdef class Caller:

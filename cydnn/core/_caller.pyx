@@ -21,6 +21,7 @@ cdef enum:
     ROOM = 8 + 2 * MOST_RANK                  # numbers that a layout takes
 
 cdef extern from "Python.h":
+    void *type_of "Py_TYPE"(object x)
     int PyContextVar_Get(object var, PyObject *default, PyObject **value) except -1
 
 cdef object NO_DEFAULT = Parameter.empty
@@ -73,6 +74,9 @@ cdef class Runner:
         for i in range(count):
             place = <Py_ssize_t><object>PyTuple_GET_ITEM(self.slots, i)
             x = <object>PyTuple_GET_ITEM(arrays, place) if place >= 0 else results[~place]
+            if type_of(x) != self.seen:
+                self.refuse_number(x)
+                self.seen = type_of(x)
             Py_INCREF(x)
             PyTuple_SET_ITEM(pointers, i, x)
         try:
@@ -83,6 +87,12 @@ cdef class Runner:
         if out is not None and self.written is not None:
             self.written(out)
         return results if self.is_tuple else results[0]
+
+    cpdef refuse_number(self, x):
+        """Below, a whole number is an address, of NumPy too."""
+        import numpy
+        if isinstance(x, (int, numpy.integer, numpy.bool_)):
+            raise BadParam(f"{self.name}: must be given an array where it was prepared for one; got {x}")
 
     cdef int refuse_gradients(self, tuple arrays) except -1:
         """Nothing is recorded here: a tensor that requires a gradient would lose it."""

@@ -277,6 +277,8 @@ def kind_of(x, name: str = "array"):
 
 
 def _class_of(x, name: str):
+    if isinstance(x, (np.integer, np.bool_)):    # as an index they are addresses
+        raise BadParam(f"{name}: must be an array or a number of Python; got {shown(x)}: int() of it is one")
     for base in type(x).__mro__:
         room = (base.__module__ or "").partition(".")[0]
         if room == "numpy" and isinstance(x, (np.ndarray, np.generic)):

@@ -9,6 +9,8 @@ import inspect
 from functools import partial, update_wrapper
 from typing import Any, Callable, NamedTuple, Sequence, Union
 
+import numpy as np
+
 from .. import device as devices
 from .. import plan as plans
 from .._core import Caller, Runner
@@ -84,6 +86,8 @@ class Prepared(Runner):
         kind, like = self._kind, arrays[0]
         results = [make() for make in self._makers] if out is None else self._given(out)
         pointers = [arrays[i] if i >= 0 else results[~i] for i in self._slots]
+        for x in pointers:
+            self.refuse_number(x)
         if kind.is_foreign:
             pointers = [kind.read(p) if i >= 0 else p for i, p in zip(self._slots, pointers)]
         for i in self._bools:
@@ -170,6 +174,8 @@ class Function(Caller):
 
     def first(self, *args, **kw):
         """A call that is not known yet: what comes of it is found or made, and kept."""
+        if _has_whole(args, kw):
+            return self(*map(_plain, args), **{name: _plain(x) for name, x in kw.items()})
         arrays, options, out, device, explain = self._bind(*args, **kw)
         if explain and devices.card(device) is not None:
             return self._told(arrays, options, device)
@@ -179,6 +185,8 @@ class Function(Caller):
 
     def prepare(self, *args, **kw):
         """The call of these arrays and options made ready, for arrays of the same layouts."""
+        if _has_whole(args, kw):
+            return self.prepare(*map(_plain, args), **{name: _plain(x) for name, x in kw.items()})
         arrays, options, out, device, explain = self._bind(*args, **kw)
         if out is not None:
             raise BadParam(f"{self.name}: out must be given to the call; got it for prepare")
@@ -308,6 +316,15 @@ class Function(Caller):
         head = error.args[0].partition(": ")[0]
         words = {name: option for name, option in CALLED.items() if option in self.options}
         return error if head == self.name else error.within(self.name, head, {**words, **trace.words})
+
+
+def _plain(x):
+    """A whole number or truth value of NumPy, such as an element of an array, as one of Python."""
+    return x.item() if isinstance(x, (np.integer, np.bool_)) else x
+
+
+def _has_whole(args, kw) -> bool:
+    return any(isinstance(x, (np.integer, np.bool_)) for x in (*args, *kw.values()))
 
 
 def _planned(graph, device, trace):

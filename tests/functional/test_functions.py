@@ -108,6 +108,19 @@ def test_numbers_are_given_to_one_plan():
     assert len(F.mul._plans) == before + 1
 
 
+def test_a_whole_number_of_numpy_is_a_number():
+    """And no address."""
+    for call in (F.add, F.add.prepare(V, 4096)):
+        assert np.array_equal(call(V, np.int64(4096)), V + 4096)
+    assert np.array_equal(F.add.prepare(V, np.int32(2))(V, 5), V + 5)
+    assert np.array_equal(F.max_pool(X, np.int64(2)), WINDOWS.max((4, 5)))
+    for one in (np.int64(16), np.bool_(True), np.uint8(1)):
+        with pytest.raises(BadParam, match="relu: input.* must be an array"):
+            F.relu(one)
+    with pytest.raises(BadParam, match="add: other: must be an array of NumPy, .*; got True"):
+        F.add(V, V.any())
+
+
 def test_whole_numbers_stay_whole_and_truth_values_are_some():
     whole = np.array([2 ** 24 + 1, -7], np.int32)
     assert F.add(whole, 1).dtype == np.int32 and F.add(whole, 1).tolist() == [2 ** 24 + 2, -6]
@@ -286,6 +299,10 @@ REFUSED = [
     (lambda: F.relu(X, out=[X]), "relu: out: must be an int address"),
     (lambda: F.relu(X, out=np.empty((2, 4, 6, 5))), "relu: out: array must be of type float32"),
     (lambda: F.relu.prepare(X, out=X), "relu: out must be given to the call; got it for prepare"),
+    (lambda: F.add.prepare(X, X)(X, 4096), "add: must be given an array where it was prepared for one; got"),
+    (lambda: F.relu(X, out=np.int64(16)), "relu: must be given an array where it was prepared for one"),
+    (lambda: F.relu(X, out=np.bool_(True)), "relu: must be given an array where it was prepared"),
+    (lambda: F.where.prepare(X > 0, X, X)(X > 0, X, 4096), "where: must be given an array where it was"),
     (lambda: F.relu.prepare(X)(X[:1]), r"relu: input: array must have shape \(2, 4, 6, 5\)"),
     (lambda: F.softmax(X, 4), "softmax: dim must be from -4 to 3; got 4"),
     (lambda: F.sum(X, (0, 0)), r"sum: dim must be dims that differ; got \(0, 0\)"),
