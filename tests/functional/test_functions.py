@@ -214,7 +214,7 @@ def test_arrays_of_jax_on_a_gpu(gpu, monkeypatch):
             assert float(abs(y - jax.nn.relu((x @ x.T) @ w.T)).max()) < (1e-4 if kind == "float32" else 0.5)
     assert cydnn.functional.gt(x, x).dtype == bool
     with pytest.raises(BadParam, match="must be on one device; got input on cuda:0 and weight on host"):
-        cydnn.linear(x, jax.device_put(w, jax.devices("cpu")[0]))
+        cydnn.linear(w, jax.device_put(w, jax.devices("cpu")[0]))
 
 
 class Data:
