@@ -133,7 +133,7 @@ def look(rows, name=None):
     """Every row's model, or those that a constant may move."""
     conv_mma.times.cache_clear()
     for row in rows:
-        if name is None or name in COMMON or name[0] is row.of or name[0] is wgmma and row.of is cost:
+        if name is None or name in COMMON or name[0] in (row.of, cost) or name[0] is wgmma and row.of is cost:
             row.look()
 
 

@@ -4,6 +4,7 @@ from .core._address import pointer_of as pointer_of, stream_of as stream_of
 from .core._call import HandleBase as HandleBase, attempt as attempt, compute as compute
 from .core._call import nullable as nullable
 from .core._caller import CHOSEN as CHOSEN, IN_C as IN_C, Caller as Caller, Known as Known, Runner as Runner
+from .core._capsule import capsule_of as capsule_of
 from .core._context import Context as Context, Function as Function
 from .core._descriptor import Descriptor as Descriptor, descriptor as descriptor
 from .core._driver import device_count as device_count, driver_version as driver_version

@@ -43,6 +43,7 @@ BAR = 0.95
 LESS = {"sdpa_bwd_any_dsink_f64": 0.92}          # exp has a branch for results below 2^-1000 alone
 NAN_READERS = ("softmax_fwd", "softmax_bwd", "pooling_fwd", "pooling_bwd",
                "reduction", "batch_norm_inference")
+OLDEST = {"conv_groups_part": "sm_90"}           # whose engines of several pixels are for Hopper
 SOURCES = sorted({kernels.get(n).source for n in kernels.names()})
 SMS = {"conv/conv_dgrad_few.cu": 4,              # sums are split further where more SMs are to be filled
        "conv/conv_depthwise_planes_wgrad.cu": 1}
@@ -50,7 +51,7 @@ SMS = {"conv/conv_dgrad_few.cu": 4,              # sums are split further where 
 
 def device_for(name: str, target: str):
     """A device that runs this image of the kernel: of its target, or of the next that takes it."""
-    for each in TARGETS[TARGETS.index(target):]:
+    for each in TARGETS[TARGETS.index(OLDEST.get(name.rpartition("_")[0], target)):]:
         device = watched.PtxDevice(each)
         device.facts = replace(device.facts, sms=SMS.get(kernels.get(name).source, device.facts.sms))
         has_case = name in sums.names() or cases(name, device.facts)

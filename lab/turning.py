@@ -69,6 +69,8 @@ LINES = {
     "attention/sdpa_bwd_wgmma_dq.cu": small(
         "sdpa_bwd q=1x1x400x{DEPTH}:{T} k=1x1x{DEPTH}x9:{T}@2304,2304,1,256 v=1x1x9x{DEPTH}:{T} "
         "o=1x1x400x{DEPTH}:{T} do=1x1x400x{DEPTH}:{T} stats=1x1x400x1:f32"),
+    "grouped_matmul/grouped_matmul_any.cu": (
+        More("grouped_matmul x=1x700x8:f16 w=2x8x8:f16 offsets=700x1x1:i32 y=1x700x8:{S} acc={S}"),),
     "norm/norm_bwd_rows.cu": small("norm_bwd 73x1016 f16"),
     "norm/norm_bwd_sums.cu": (More("norm_bwd 4300x8 f32", 132),),
     "conv/conv_depthwise.cu": (More("conv_fprop n1c64h10w6 k64r10s10 groups=64 pad=2 {T} nhwc"),),
@@ -204,6 +206,8 @@ EXCUSED = [Excuse(*row) for row in (
      "a place is as it is waited for where nobody else runs"),
     ("norm/(batch_norm|gen_stats)_.*", 2, r"add\.s32 (%r\d+), \S+ \S+ setp\.lt\.s32 %p\d+, \1, 16; ",
      "a team that merges the parts of a column has 16 threads or more, a block 16 warps"),
+    ("grouped_matmul/grouped_matmul_any.cu", 3, r"st\.shared\.u32 .*setp\.(lt|ne)\.s32 [^@]*@\S+ bra \S+$",
+     "a tile has no more rows than a block has threads"),
     ("conv/conv_fft_(rows|store).cu", 1, r"mov\.u16 %rs\d+, 0; st\.shared\.u16 .*setp\.lt",
      "what has no stages has one point"),
     ("(conv|matmul)/.*_wgmma.*.cu", 1, r"@fuse\.ahead .*" + NUMBER.format(0),

@@ -7,7 +7,7 @@ from cydnn.core._context cimport Context, enter, leave
 from cydnn.core._driver cimport cu, fail
 from cydnn.core.cuda cimport address_t
 
-from cydnn.core._capsule import capsule_of
+import cydnn.core._capsule as _capsule
 from cydnn.status import BadParam
 
 
@@ -188,7 +188,7 @@ cdef class Buffer:
             done = Event(self.context, False)
             done.record()
             Stream(self.context, foreign=stream).wait(done)
-        return capsule_of(self, self.ptr, place, (1, 8), (self.bytes,), (1,))
+        return _capsule.capsule_of(self, self.ptr, place, (1, 8), (self.bytes,), (1,))
 
     def __dlpack_device__(self):
         return 2, self.context.ordinal        # kDLCUDA

@@ -153,7 +153,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     PoolingFwdWhole, PoolingFwdNchwWide, PoolingFwdNchwStrip, PoolingBwdWhole, PoolingBwdAvgNchw,
     PoolingBwdMaxPlane, PoolingFwdNhwcStrip, PoolingFwdNhwcTeam, PoolingFwdNhwc, PoolingBwdAvgNhwcApart,
     PoolingBwdAvgNhwc, PoolingBwdMaxNhwcStrip, PoolingBwdMaxNhwc, PoolingFwdStrided, PoolingBwdStrided,
-    # batch normalization: 250 to 269
+    # batch normalization: 250 to 269, of peers 408 to 409
     BatchNormTrainingCluster, BatchNormTrainingColumns, BatchNormTrainingGrid, BatchNormTrainingResident,
     BatchNormTrainingRing, BatchNormTrainingRows, BatchNormTrainingStrided, BatchNormTrainingAny,
     BatchNormInferenceColumns,
@@ -182,7 +182,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     SpatialGridFwdAny, SpatialGridBwdSplit, SpatialSamplerFwdAny, SpatialSamplerBwdGather,
     # im2col: 380 to 389
     Im2colAny,
-    # layer, RMS and instance normalization: 400 to 419
+    # layer, RMS and instance normalization: 400 to 407, 410 to 419
     NormFwdRows, NormFwdRing, NormFwdInstance, NormBwdRows, NormBwdRing, NormBwdInstance,
     # attention: 420 to 449
     SdpaFwdWgmma, SdpaFwdFp8Wgmma, SdpaFwdMma, SdpaFwdAny,

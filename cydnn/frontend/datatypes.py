@@ -57,7 +57,7 @@ def _cudnn_to_torch_data_type(x):
 def _named_type(x) -> data_type | None:
     """The type of a name ("f16", "bfloat16"), of a NumPy type or a row; None for anything else. What Python
     calls float has 64 bits, and what cuDNN calls so 32: it is none."""
-    if x in ("float", "int", float, int) or not isinstance(x, (str, type, np.dtype, DType)):
+    if not isinstance(x, (str, type, np.dtype, DType)) or x in ("float", "int", float, int):
         return None
     try:
         return data_type(dtype(x).enum)

@@ -317,7 +317,7 @@ def turned_order(desc: TensorDesc, axis: int) -> list[int]:
 
 def _passed(step: Step, ways: dict) -> tuple:
     """What a product with numbers reads and makes, where that is keys alone; ``ways``: of who reads it."""
-    if step.op is not Pointwise:
+    if step.op is not Pointwise or len(step.outputs) != 1:
         return ()
     (made,) = step.outputs.values()
     moving = [t for t in step.inputs.values() if t.kind != "value" and t.own_dim != (1,) * 4]

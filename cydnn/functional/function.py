@@ -15,7 +15,7 @@ from .. import device as devices
 from .. import plan as plans
 from .._core import Caller, Runner
 from ..dtypes import boolean, dtype as to_dtype
-from ..given import shown
+from ..given import flag, shown
 from ..heuristics import best
 from ..names import missing, unexpected
 from ..status import BadParam, CydnnError
@@ -177,6 +177,7 @@ class Function(Caller):
         if _has_whole(args, kw):
             return self(*map(_plain, args), **{name: _plain(x) for name, x in kw.items()})
         arrays, options, out, device, explain = self._bind(*args, **kw)
+        explain = flag(f"{self.name}: explain", explain)
         if explain and devices.card(device) is not None:
             return self._told(arrays, options, device)
         prepared = self._found(arrays, options, device)

@@ -11,7 +11,8 @@ block  = [256, 1, 1]
 grid   = ["ceil_div(count, 256)", 1, 1]
 needs  = ["count >= 1", "pixels >= 1"]
 problems = ["conv_wgrad n2c128h6w7 k128r3s3 pad1 groups=16 {T} nhwc",
-            "conv_wgrad n1c32h4w8 k16r1s1 {T} nhwc",
+            "conv_wgrad n1c32h4w8 k16r1s1 {T} nhwc", "conv_wgrad n1c16h4w16 k24r1s1 {T} nhwc",
+            "conv_wgrad n1c32h4w8 k32r1s1 {T} nhwc",
             "conv_wgrad n1c64d3h5w6 k128t1r2s3 groups=4 mode=convolution {T} nhwc"]
 @*/
 // joined[k][tap][c] as in conv_groups_join; dw[k, own, tap] for the channels that filter k reads, the sum of

@@ -21,6 +21,8 @@ problems = [
        index=1x37x1:i32@90,2,1 y=1x37x20:{'f32' if S == i32 else 'f16'}@740,1,37 mode=gather acc={S}""",
     """grouped_matmul x=1x48x33:i8 w=1x33x20:i8 offsets=3x1x1:i32 index=1x48x1:i32 slot=1x48x1:i32 \
        y=1x48x20:{S} mode=scatter top_k=2 acc={S}""",
+    """grouped_matmul x=1x90x70:i8 w=3x70x40:i8 offsets=3x1x1:i32 index=1x90x1:i32 slot=1x90x1:i32 \
+       y=1x90x40:{S} mode=scatter top_k=2 acc={S}""",
     "grouped_matmul x=1x3x0:i8 w=2x0x5:i8 offsets=2x1x1:i32 y=1x3x5:{S} acc={S}"]
 @*/
 // A block makes one tile of rows and columns, group after group: the rows of one are multiplied by its

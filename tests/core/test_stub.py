@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from cydnn import _core
-from cydnn.core import (_address, _call, _caller, _context, _descriptor, _driver, _embed, _handles, _link,
-                        _nodes, _numbers, _operands, _peers, _step, _table, _tape)
+from cydnn.core import (_address, _call, _caller, _capsule, _context, _descriptor, _driver, _embed, _handles,
+                        _link, _nodes, _numbers, _operands, _peers, _step, _table, _tape)
 from cydnn.kernels import _seal
 
 VALUES = tuple, dict, frozenset, str, ContextVar
 PACKAGE = Path(__file__).parents[2] / "cydnn"
 OWN = {module.__name__.partition(".")[2].replace(".", "/"): module
-       for module in (_core, _address, _call, _caller, _context, _descriptor, _driver, _embed, _handles,
-                      _link, _nodes, _numbers, _operands, _peers, _seal, _step, _table, _tape)}
+       for module in (_core, _address, _call, _caller, _capsule, _context, _descriptor, _driver, _embed,
+                      _handles, _link, _nodes, _numbers, _operands, _peers, _seal, _step, _table, _tape)}
 
 
 def arguments(function):
