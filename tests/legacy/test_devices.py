@@ -24,6 +24,11 @@ def conv(dtype):
 
 # name: (dims of the operands by name; "w" and "dw" are filters, call(handle, t, p, dtype));
 # t are tensors, p their addresses
+def data_algo(filters) -> int:
+    """An algorithm of data gradients that needs no workspace: 0 takes no NHWC filters, which are 1."""
+    return int(c.getFilter4dDescriptor(filters)[1])
+
+
 CALLS = {
     "convolutionForward": (dict(x=X, w=W, y=Y), lambda h, t, p, d: c.convolutionForward(
         h, 2, t.x.desc, p.x, t.w.desc, p.w, conv(d), 0, 0, 0, 0.5, t.y.desc, p.y)),
@@ -32,7 +37,7 @@ CALLS = {
     "convolutionBackwardFilter": (dict(x=X, y=Y, w=W), lambda h, t, p, d: c.convolutionBackwardFilter(
         h, 2, t.x.desc, p.x, t.y.desc, p.y, conv(d), 0, 0, 0, 0.5, t.w.desc, p.w)),
     "convolutionBackwardData": (dict(w=W, y=Y, x=X), lambda h, t, p, d: c.convolutionBackwardData(
-        h, 2, t.w.desc, p.w, t.y.desc, p.y, conv(d), 1, 0, 0, 0.5, t.x.desc, p.x)),
+        h, 2, t.w.desc, p.w, t.y.desc, p.y, conv(d), data_algo(t.w.desc), 0, 0, 0.5, t.x.desc, p.x)),
     "softmaxForward": (dict(x=X, y=X), lambda h, t, p, d: c.softmaxForward(
         h, 1, 1, 2, t.x.desc, p.x, 0.5, t.y.desc, p.y)),
     "softmaxBackward": (dict(y=X, dy=X, dx=X), lambda h, t, p, d: c.softmaxBackward(

@@ -28,7 +28,7 @@ class ConvDgradGemm(Engine):
     the sums (col2im). The images go in parts, so that windows take little room."""
     index = 165
     takes = core(ConvDgrad)
-    v5 = ()
+    v5 = ("ALGO_1",)
 
     def __init__(self, *products: Engine):
         """``products``: the engines of the matmul, from the table of all engines (engines/__init__.py)."""
