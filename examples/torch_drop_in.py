@@ -48,4 +48,4 @@ def main(device=None, steps=5) -> dict:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if sys.argv[1:] else None)
