@@ -125,6 +125,11 @@ class BatchNormAny(Engine):
         values = 2 if is_backward(p) and is_known(p) else self.part_values
         return p.scratch(walk.view.cols * cut.splits * 4 * values)
 
+    def between(self, p, cut, parts) -> tuple:
+        """(launches between the sums and what applies them, arguments of the latter: the parts that it
+        merges, and how many of a column)."""
+        return [], dict(parts=parts, stat_splits=cut.splits)
+
     # ---- Configurations ----
 
     def configs(self, p, dev):
@@ -169,10 +174,12 @@ class BatchNormTrainingAny(BatchNormAny):
         parts = self.parts(p, walk, cut)
         small = pointers(p, *[n for n in TRAINING if n not in BIG]) | scalars(p, "alpha")
         small |= {name: number_as(p, name, "f32", steps) for name in IN_MEMORY}
+        between, merged = self.between(p, cut, parts)
         return [*steps,
                 walk.launch("batch_norm_stats", cut, ("x",), ("x",), self.first(p, lanes), parts=parts),
-                walk.launch("batch_norm_apply", cut, ("x", "y"), TRAINING, self.last(p, lanes), parts=parts,
-                            stat_splits=cut.splits, **small)]
+                *between,
+                walk.launch("batch_norm_apply", cut, ("x", "y"), TRAINING, self.last(p, lanes),
+                            **small, **merged)]
 
 
 class BatchNormBwdAny(BatchNormAny):
@@ -189,7 +196,9 @@ class BatchNormBwdAny(BatchNormAny):
         parts = self.parts(p, walk, cut)
         small = pointers(p, *[n for n in BACKWARD if n not in BIG])
         small |= scalars(p, "epsilon", "alpha", "alpha_param", "beta_param")
+        between, merged = self.between(p, cut, parts)
         return [walk.launch("batch_norm_bwd_sums", cut, ("x", "dy"), ("x", "dy", "mean"),
                             self.first(p, lanes), known, parts=parts, mean=p.ptr("mean")),
+                *between,
                 walk.launch("batch_norm_bwd_apply", cut, ("x", "dy", "dx"), BACKWARD, self.last(p, lanes),
-                            known, parts=parts, stat_splits=cut.splits, samples=walk.view.rows, **small)]
+                            known, samples=walk.view.rows, **(small | merged))]

@@ -2,16 +2,13 @@
 them one that joins the sums of all GPUs."""
 from __future__ import annotations
 
-from ...graph import core, many, source_of
+from ...graph import core, many
 from ...ops import BatchNormBwd, BatchNormTraining, Pointwise, peer_reduction
 from ...steps import Launch
-from ..cast import number_as
 from ..engine import numbers
 from .batch_norm_any import BatchNormAny, BatchNormBwdAny, BatchNormTrainingAny
-from .operands import BACKWARD, TRAINING, pointers, scalars
+from .operands import pointers, scalars
 from .peer_reduction import EXCHANGE_US, WORD, boxes_of
-from .splits import IN_MEMORY
-from .view import BIG
 
 PEERS = frozenset(BatchNormTraining.special.values())
 
@@ -50,18 +47,9 @@ class BatchNormTrainingPeers(BatchNormPeers, BatchNormTrainingAny):
     takes = core(BatchNormTraining, before=many(Pointwise, at="x", leaves=True), behind=many(Pointwise))
     understands = numbers("f32", "f64", "f16", "bf16") | PEERS
 
-    def plan(self, p, dev, config):
-        lanes, steps = config.channels, []
-        walk = self.walk(p, lanes)
-        cut = walk.cut(config.splits)
-        parts, joined = self.parts(p, walk, cut), p.scratch(walk.view.cols * 4 * self.part_values)
-        small = pointers(p, *[n for n in TRAINING if n not in BIG]) | scalars(p, "alpha")
-        small |= {name: number_as(p, name, "f32", steps) for name in IN_MEMORY}
-        return [*steps,
-                walk.launch("batch_norm_stats", cut, ("x",), ("x",), self.first(p, lanes), parts=parts),
-                self.joined(p, 0, cut, parts, joined=joined),
-                walk.launch("batch_norm_apply", cut, ("x", "y"), TRAINING, self.last(p, lanes), parts=joined,
-                            stat_splits=1, **small)]
+    def between(self, p, cut, parts):
+        joined = p.scratch(p.x.dims[1] * 4 * self.part_values)
+        return [self.joined(p, 0, cut, parts, joined=joined)], dict(parts=joined, stat_splits=1)
 
 
 class BatchNormBwdPeers(BatchNormPeers, BatchNormBwdAny):
@@ -79,17 +67,10 @@ class BatchNormBwdPeers(BatchNormPeers, BatchNormBwdAny):
             if not p.operands[name].is_packed():
                 yield f"{name} must be packed, as messages are; got {p.operands[name].desc}"
 
-    def plan(self, p, dev, config):
-        lanes = config.channels
-        walk = self.walk(p, lanes)
-        cut, cols = walk.cut(config.splits), walk.view.cols
-        parts, joined, unused = self.parts(p, walk, cut), p.scratch(cols * 8), p.scratch(cols * 4)
-        small = pointers(p, "scale", "mean", "rstd") | scalars(p, "epsilon", "alpha")
-        small |= dict(dscale=unused, dbias=unused, alpha_param=1.0, beta_param=0.0)
-        return [walk.launch("batch_norm_bwd_sums", cut, ("x", "dy"), ("x", "dy", "mean"),
-                            self.first(p, lanes), "_1", parts=parts, mean=p.ptr("mean")),
-                self.joined(p, 1, cut, parts, joined=joined,
-                            **pointers(p, "rstd", "dscale", "dbias"),
-                            **scalars(p, "alpha_param", "beta_param")),
-                walk.launch("batch_norm_bwd_apply", cut, ("x", "dy", "dx"), BACKWARD, self.last(p, lanes),
-                            "_1", parts=joined, stat_splits=1, samples=walk.view.rows, **small)]
+    def between(self, p, cut, parts):
+        """The launch between stores dscale and dbias; what the next one makes of them nobody reads."""
+        joined, unused = p.scratch(p.x.dims[1] * 8), p.scratch(p.x.dims[1] * 4)
+        given = pointers(p, "rstd", "dscale", "dbias") | scalars(p, "alpha_param", "beta_param")
+        others = dict(dscale=unused, dbias=unused, alpha_param=1.0, beta_param=0.0)
+        return [self.joined(p, 1, cut, parts, joined=joined, **given)], dict(
+            others, parts=joined, stat_splits=1)

@@ -14,7 +14,7 @@ EXCHANGE_US = 4.0                                # to another GPU and back, by t
 
 def boxes_of(peers) -> tuple:
     """The mailboxes as kernels take them."""
-    return (*map(source_of, peers), *[None] * (32 - len(peers)))
+    return (*map(source_of, peers), *[None] * (peer_reduction.MOST_PEERS - len(peers)))
 
 
 class PeerReductionMail(Engine):
