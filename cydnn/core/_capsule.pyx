@@ -1,28 +1,21 @@
 """DLPack capsules of memory that is ours."""
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
-cdef struct Managed:                          # DLManagedTensor: DLTensor, then what frees it
-    void *data
-    int32_t device_type
-    int32_t device_id
-    int32_t ndim
-    uint8_t code
-    uint8_t bits
-    uint16_t lanes
-    int64_t *shape
-    int64_t *strides
-    uint64_t byte_offset
+from cydnn.core._address cimport DLTensor
+
+cdef struct Managed:                          # DLManagedTensor
+    DLTensor tensor
     void *owner
     void (*deleter)(Managed *) noexcept with gil
 
 
-cdef void released(Managed *tensor) noexcept with gil:
+cdef void released(Managed *lent) noexcept with gil:
     """Whoever took the capsule needs the memory no more."""
-    Py_DECREF(<object>tensor.owner)
-    free(tensor)
+    Py_DECREF(<object>lent.owner)
+    free(lent)
 
 
 cdef void unused(PyObject *capsule) noexcept with gil:
@@ -41,21 +34,21 @@ def capsule_of(owner, uintptr_t address, tuple place, tuple kind, tuple dims, tu
     """A capsule of the memory at ``address``, which ``owner`` keeps. ``place``: (type, number) of the device,
     ``kind``: (code, bits) of an element, as DLPack counts them; ``strides`` in elements."""
     cdef int rank = len(dims)
-    cdef Managed *tensor = <Managed *>malloc(sizeof(Managed) + 2 * rank * sizeof(int64_t))
-    if tensor == NULL:
+    cdef Managed *lent = <Managed *>malloc(sizeof(Managed) + 2 * rank * sizeof(int64_t))
+    if lent == NULL:
         raise MemoryError()
-    cdef int64_t *numbers = <int64_t *>(tensor + 1)
+    cdef int64_t *numbers = <int64_t *>(lent + 1)
     try:
         for i in range(rank):
             numbers[i], numbers[rank + i] = dims[i], strides[i]
-        tensor.data, tensor.ndim, tensor.lanes, tensor.byte_offset = <void *>address, rank, 1, 0
-        tensor.device_type, tensor.device_id = place
-        tensor.code, tensor.bits = kind
-        tensor.shape, tensor.strides = numbers, numbers + rank
-        tensor.owner, tensor.deleter = <void *>owner, released
-        made = new_capsule(tensor, "dltensor", unused)
+        type, number = place
+        code, bits = kind
+        lent.tensor = DLTensor(data=<void *>address, device_type=type, device_id=number, ndim=rank, code=code,
+                               bits=bits, lanes=1, shape=numbers, strides=numbers + rank, byte_offset=0)
+        lent.owner, lent.deleter = <void *>owner, released
+        made = new_capsule(lent, "dltensor", unused)
     except BaseException:
-        free(tensor)
+        free(lent)
         raise
     Py_INCREF(owner)
     return made
