@@ -87,6 +87,11 @@ def _f8(mantissa: int, bias: int, top: int, nan: int):
               f"add.u32 w, w, {(1 << shift - 1) - 1:#x}; shr.u32 w, w, {shift}; "
               f"sub.u32 w, w, {127 - bias << mantissa}; selp.b32 u, u, w, r; selp.b32 u, {nan}, u, p; "
               "mov.b32 g, {x}; shr.u32 g, g, 24; and.b32 g, g, 128; or.b32 {d}, u, g;")
+    return _through_f32(widen, narrow)
+
+
+def _through_f32(widen: str, narrow: str) -> dict:
+    """The conversions of a type of 8 bits, from those to f32, ``{out}``, and from f32, ``{x}``."""
     return dict(
         widen={"f32": widen.replace("{out}", "{d}"),
                "f64": ".reg .f32 v; " + widen.replace("{out}", "v") + " cvt.f64.f32 {d}, v;",
@@ -104,12 +109,7 @@ def _e8m0():
               "setp.ltu.f32 q, {x}, 0f00000000; add.u32 w, w, 0x400000; shr.u32 w, w, 23; "
               "min.u32 w, w, 254; selp.b32 w, 0, w, p; setp.eq.f32 p, {x}, 0f00000000; "
               "selp.b32 w, 0, w, p; selp.b32 {d}, 255, w, q;")
-    return dict(
-        widen={"f32": widen.replace("{out}", "{d}"),
-               "f64": ".reg .f32 v; " + widen.replace("{out}", "v") + " cvt.f64.f32 {d}, v;",
-               "i32": ".reg .f32 v; " + widen.replace("{out}", "v") + " cvt.rni.s32.f32 {d}, v;"},
-        narrow={"f32": narrow.replace("{x}", "{s}"), "f64": _ODD + narrow.replace("{x}", "f"),
-                "i32": ".reg .f32 v; cvt.rn.f32.s32 v, {s}; " + narrow.replace("{x}", "v")})
+    return _through_f32(widen, narrow)
 
 
 STORAGE = {
