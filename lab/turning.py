@@ -165,6 +165,10 @@ LINES = {
         More("batch_norm_training n16c32h32w34 {T} nhwc", 300, config="lanes_log2=3"),),
     "norm/batch_norm_stats_columns.cu": (
         More("batch_norm_training n64c4h20w25 {T} nhwc acc=f64", config="splits=1"),),
+    "norm/peer_parts.cu": (
+        More("batch_norm_bwd x=9x1x8x9:f16@nhwc dy=9x1x8x9:f16@nhwc scale=1x1x1x1:f32 mean=1x1x1x1:f32 "
+             "rstd=1x1x1x1:f32 peer_stats=12:f32+12:f32+12:f32 dx=9x1x8x9:f16@nhwc dscale=1x1x1x1:f32 "
+             "dbias=1x1x1x1:f32 rank=1", config="splits=512"),),
     "pool/pooling_bwd_avg_nhwc_apart.cu": (
         More("pooling_bwd n1c8h4w40 window=2 stride=9 mode=avg_include_padding {T} nhwc", 0, blended),),
     "pool/pooling_bwd_max_nhwc_strip.cu": small("pooling_bwd n1c1024h6w10 pre_pad=2,0 stride=2 {T} nhwc"),
@@ -202,7 +206,7 @@ class Excuse(NamedTuple):
 EXCUSED = [Excuse(*row) for row in (
     ("attention/sdpa_fwd_wgmma.cu", 1, r"mbarrier\.try_wait",
      "the first queries are there when they are asked for"),
-    ("norm/peer_reduction.cu", 4, r"ld\.relaxed\.sys\.global\.b64",
+    ("norm/peer_(reduction|parts).cu", 4, r"ld\.relaxed\.sys\.global\.b64",
      "a place is as it is waited for where nobody else runs"),
     ("norm/(batch_norm|gen_stats)_.*", 2, r"add\.s32 (%r\d+), \S+ \S+ setp\.lt\.s32 %p\d+, \1, 16; ",
      "a team that merges the parts of a column has 16 threads or more, a block 16 warps"),

@@ -10,13 +10,13 @@ block  = [128, 1, 1]
 grid   = ["ceil_div(channels, 4)", 1, 1]
 needs  = ["1 <= channels < 2**31 - 128", "1 <= splits", "1 <= peers <= 32", "0 <= rank < peers", "1 <= share"]
 problems = [
-    """{'batch_norm_bwd' if BACK else 'batch_norm_training'} x=9x150x5x7:f16@nhwc \
-       {'dy=9x150x5x7:f16@nhwc' if BACK else ''} scale=1x150x1x1:f32 \
-       {'mean' if BACK else 'bias'}=1x150x1x1:f32 \
-       {'rstd=1x150x1x1:f32' if BACK else ''} peer_stats=1800:f32+1800:f32+1800:f32 \
-       {'dx' if BACK else 'y'}=9x150x5x7:f16@nhwc \
-       {'dscale' if BACK else 'mean'}=1x150x1x1:f32 \
-       {'dbias' if BACK else 'rstd'}=1x150x1x1:f32 rank=1"""]
+    """{'batch_norm_bwd' if BACK else 'batch_norm_training'} x=9x5x31x31:f16@nhwc \
+       {'dy=9x5x31x31:f16@nhwc' if BACK else ''} scale=1x5x1x1:f32 \
+       {'mean' if BACK else 'bias'}=1x5x1x1:f32 \
+       {'rstd=1x5x1x1:f32' if BACK else ''} peer_stats=60:f32+60:f32+60:f32 \
+       {'dx' if BACK else 'y'}=9x5x31x31:f16@nhwc \
+       {'dscale' if BACK else 'mean'}=1x5x1x1:f32 \
+       {'dbias' if BACK else 'rstd'}=1x5x1x1:f32 rank=1"""]
 @*/
 // A warp a channel: it merges the parts of all splits in a fixed order, then its first lane exchanges. What
 // it leaves is one part, as the next launch reads them.
