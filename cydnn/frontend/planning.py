@@ -154,7 +154,7 @@ class Planning:
 
     def select_numeric_notes(self, notes):
         """Keep plans that have all of these notes. Engines whose numbers differ from those of others
-        (WINOGRAD, FFT, NONDETERMINISTIC) are asked for plans only here."""
+        (WINOGRAD_TILE_6x6, FFT, NONDETERMINISTIC) are asked for plans only here."""
         self._noted("select_numeric_notes", numerical_note, notes, True)
         if self.filter.asked:
             self._ask_again()

@@ -371,7 +371,7 @@ class pygraph:
         """Keep plans that have all of these notes."""
     def select_numeric_notes(self, notes: Any) -> Any:
         """Keep plans that have all of these notes. Engines whose numbers differ from those of others
-        (WINOGRAD, FFT, NONDETERMINISTIC) are asked for plans only here."""
+        (WINOGRAD_TILE_6x6, FFT, NONDETERMINISTIC) are asked for plans only here."""
     def select_plan(self, index: Any) -> Any:
         """Build the plan at an index, which ``execute`` runs from now on."""
     def serialize(self) -> Any:

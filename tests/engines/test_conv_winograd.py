@@ -124,19 +124,23 @@ def test_the_workspace_has_a_limit(index):
     assert len(areas) == 3 and sum(areas.values()) <= (1 << 30) + (1 << 20)
 
 
-def test_who_may_ask():
-    """Nothing is replaced silently: only a wish that names the engine or its note gets it."""
-    graph = graph_of(Problem.parse("conv_fprop n64c128h28w28 k128r3s3 pad1 f32"))
+@pytest.mark.parametrize("op, direct, near, far", [("conv_fprop", 109, 114, 115), ("conv_dgrad", 129, 134, 135)])
+def test_who_may_ask(op, direct, near, far):
+    """F(2x2) is as accurate as direct sums, so the cost decides; only a wish that names F(4x4) or the note
+    gets that."""
+    graph = graph_of(Problem.parse(f"{op} n64c128h28w28 k128r3s3 pad1 f32"))
     names = lambda wish: {c.engine.index for c in candidates(graph, H200, wish)}
-    assert not {114, 115} & names(Wish()) and not {114, 115} & names(Wish(deterministic=True))
-    assert not {114, 115} & names(Wish(notes=("deterministic",)))
-    assert names(Wish(notes=("winograd",))) == {114, 115}
-    assert best(graph, H200, Wish(engines=(109, 114, 115))).engine.index == 115
-    assert best(graph, H200, Wish(engines=(109, 115), without=(115,))).engine.index == 109
-    assert {n.name for n in notes_of(best(graph, H200, Wish(engines=(115,))))} == {
+    for wish in (Wish(), Wish(deterministic=True), Wish(notes=("deterministic",))):
+        assert near in names(wish) and far not in names(wish) and best(graph, H200, wish).engine.index == near
+    assert names(Wish(notes=("winograd",))) == {near, far}
+    assert best(graph, H200, Wish(engines=(direct, near, far))).engine.index == far
+    assert "strict_nan_prop" not in best(graph, H200).notes
+    for wish in (Wish(without_notes=("winograd",)), Wish(engines=(direct, far), without=(far,))):
+        assert best(graph, H200, wish).engine.index == direct
+    assert {n.name for n in notes_of(best(graph, H200, Wish(engines=(far,))))} == {
         "WINOGRAD", "WINOGRAD_TILE_6x6", "SUPPORTS_CUDA_GRAPH_NATIVE_API"}
     wish = Wish(notes=("winograd",), without_notes=("winograd_tile_6x6",))
-    assert best(graph, H200, wish).engine.index == 114
+    assert best(graph, H200, wish).engine.index == near
 
 
 @pytest.mark.parametrize("index", OUT)

@@ -152,7 +152,7 @@ def test_sums_of_squares_have_a_note(line, has_limit):
 
 def test_notes():
     assert "tensor_core" in best(of(CONV), H200).notes
-    plain = best(of(CONV), H200, Wish(without_notes=("tensor_core",)))
+    plain = best(of(CONV), H200, Wish(without_notes=("tensor_core", "winograd")))
     assert "tensor_core" not in plain.notes and plain.engine.index == 109
     assert "deterministic" in best(of(CONV), H200, Wish(deterministic=True)).notes
     with pytest.raises(NotSupported):

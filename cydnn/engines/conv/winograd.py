@@ -67,7 +67,6 @@ class Winograd(Engine):
     out: ClassVar[int] = 0
     correlation: ClassVar = None                 # of a Geometry
     knobs = (KNOB, Knob("chunks", lo=1, hi=2 ** 20))
-    only_for = ("winograd",)
 
     def refuse(self, p, dev):
         image, filters, result = p.operands[p.op.reads[0]], p.w, p.operands[p.op.writes[0]]
@@ -241,7 +240,7 @@ def spread(x, w, pad, shape, out: int) -> np.ndarray:
 
 class ConvFpropWinograd2(Winograd):
     """F(2x2, 3x3): 2.25 times fewer multiplications, as products of 16 matrices in the workspace; the sums
-    are nearly as accurate as direct ones. An Inf or NaN spreads over the outputs of the tiles that read
+    are as accurate as direct ones. An Inf or NaN spreads over the outputs of the tiles that read
     it."""
     index = 114
     takes = core(ConvFprop)
@@ -257,12 +256,13 @@ class ConvFpropWinograd4(ConvFpropWinograd2):
     read it."""
     index = 115
     notes = ("deterministic", "winograd", "winograd_tile_6x6")
+    only_for = ("winograd", "winograd_tile_6x6")
     out = 4
 
 
 class ConvDgradWinograd2(Winograd):
     """F(2x2, 3x3): 2.25 times fewer multiplications, as products of 16 matrices in the workspace; the sums
-    are nearly as accurate as direct ones. An Inf or NaN spreads over the gradients of the tiles that read
+    are as accurate as direct ones. An Inf or NaN spreads over the gradients of the tiles that read
     it."""
     index = 134
     takes = core(ConvDgrad)
@@ -278,4 +278,5 @@ class ConvDgradWinograd4(ConvDgradWinograd2):
     that read it."""
     index = 135
     notes = ("deterministic", "winograd", "winograd_tile_6x6")
+    only_for = ("winograd", "winograd_tile_6x6")
     out = 4
