@@ -87,7 +87,7 @@ def test_on_the_interpreter(index, line):
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 def test_parts_give_the_same(index, layout):
     problem = Problem.parse(f"{op_of(index)} n2c2h33w31 k3r3s3 pad1 f32 {layout}")
-    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(tile="t64x64", chunks=2))
+    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(chunks=2))
     assert outcome.ran and not outcome.findings
 
 
@@ -124,7 +124,8 @@ def test_the_workspace_has_a_limit(index):
     assert len(areas) == 3 and sum(areas.values()) <= (1 << 30) + (1 << 20)
 
 
-@pytest.mark.parametrize("op, direct, near, far", [("conv_fprop", 109, 114, 115), ("conv_dgrad", 129, 134, 135)])
+@pytest.mark.parametrize("op, direct, near, far", [("conv_fprop", 109, 114, 115),
+                                                   ("conv_dgrad", 129, 134, 135)])
 def test_who_may_ask(op, direct, near, far):
     """F(2x2) is as accurate as direct sums, so the cost decides; only a wish that names F(4x4) or the note
     gets that."""

@@ -2,8 +2,8 @@
 
 y = A^T [(G w G^T) * (B^T x B)] A for every tile of out x out outputs of a 3x3 correlation (kernels in
 kernels_src/conv/conv_winograd_*.cu). The products at one point of the transformed tiles, over all tiles and
-channels, are one matrix product; those of all points are one launch. Everything between input and output is
-f32, whatever the tensors' types.
+channels, are one matrix product; those of all points are a batch of them. Everything between input and output
+is f32, whatever the tensors' types.
 """
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...graph import core
+from ...graph import core, once_per_match
 from ...kernels.expressions import ceil_div
-from ...ops import ConvDgrad, ConvFprop
-from ...steps import Launch
+from ...ops import ConvDgrad, ConvFprop, Matmul
+from ...steps import Launch, Pointer, mapped
+from ...tensor import TensorDesc
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
+from ..nested import NestedOp, NestedOperand
 from ..tile.matrices import too_many
-from ..tile.simt import KNOB, TILES, arithmetic_us, tile_us, tiles_of
+from ..tile.simt import arithmetic_us
 from .view import Geometry, Lifted, plain_geometry
 
 PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products
 UNIT = 128                                       # tiles: what a part is a multiple of
 EFFICIENCY = 0.75                                # share of the bandwidth that transforms reach, on an H200
+AREAS = "a", "b", "c"                            # stand for the addresses of a product, until it is placed
 
 MATRICES = {                                     # outputs of a tile, in one dim: (B^T, G, A^T)
     2: ([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
@@ -62,80 +65,126 @@ class Correlation:
                    (w.n_step, w.c_step, *w.steps[1:]))
 
 
-class Winograd(Engine):
-    """The base: F(out x out, 3x3), in parts of the tiles; input transform, product, output transform each."""
+class InTiles(Engine):
+    """The base: 3x3 filters of stride 1 over tiles of out x out outputs, in parts of the tiles."""
     out: ClassVar[int] = 0
-    correlation: ClassVar = None                 # of a Geometry
-    knobs = (KNOB, Knob("chunks", lo=1, hi=2 ** 20))
-
-    def refuse(self, p, dev):
-        image, filters, result = p.operands[p.op.reads[0]], p.w, p.operands[p.op.writes[0]]
-        yield from wrong_device(dev)
-        yield from no_variant(p, "conv/conv_winograd_input.cu", *p.op.operands(), same=False)
-        if p.op.math != "f32":
-            yield f"compute must be f32; got {p.op.compute}"
-        if image.rank != 4:
-            yield f"{p.op.reads[0]} must have 2 spatial dims; got {image.rank - 2}"
-            return
-        _, _, stride, dilation = p.op.geometry(4)
-        for name, got, want in (("the filter", filters.spatial, (3, 3)), ("stride", stride, (1, 1)),
-                                ("dilation", dilation, (1, 1))):
-            if tuple(got) != want:
-                yield f"{name} must be {want}; got {tuple(got)}"
-        g = self.geometry(p)
-        if g.groups != 1:
-            yield f"there must be one group; got {g.groups}"
-        if not filters.count and result.count:
-            yield f"w must have elements; got dims {filters.dims}"
-        yield from too_many(f"pixels of {p.op.writes[0]} (n and spatial dims)",
-                            result.n * prod(n + self.out for n in result.spatial))
-        yield from too_many("channels", max(filters.c, filters.n), 8 * 65535)
-        yield from too_many("elements of a transformed filter", filters.count + 4 * filters.n + 4 * filters.c)
-
+    knobs = (Knob("chunks", lo=1, hi=2 ** 20),)
     geometry = staticmethod(plain_geometry)
 
-    def seen(self, p) -> Correlation:
-        """The problem as a correlation."""
-        return type(self).correlation(self.geometry(p))
+    def __init__(self, *products: Engine):
+        """``products``: the engines of the matmul, from the table of all engines (engines/__init__.py)."""
+        self.products = products
+
+    # ---- What an engine says ----
+
+    def tiled(self, p) -> Lifted:
+        """The image whose pixels are in tiles."""
+        raise NotImplementedError
+
+    def row_bytes(self, p) -> int:
+        """Workspace of a tile."""
+        raise NotImplementedError
+
+    # ---- What follows from it ----
 
     @property
     def points(self) -> int:
         return (self.out + 2) ** 2
 
-    def _tiles(self, to: Correlation) -> tuple:
-        """(tiles of all images, down an image, along one)."""
-        down, along = (ceil_div(n, self.out) for n in to.target.size[1:])
-        return to.target.n * down * along, down, along
+    def wrong(self, p, dev, source: str):
+        """The reasons of a device, of types, and of a window."""
+        name, filters = p.op.reads[0], p.operands[p.op.parts[1]]
+        yield from wrong_device(dev)
+        yield from no_variant(p, source, *p.op.operands(), same=False)
+        if p.op.math != "f32":
+            yield f"compute must be f32; got {p.op.compute}"
+        if p.operands[name].rank != 4:
+            yield f"{name} must have 2 spatial dims; got {p.operands[name].rank - 2}"
+            return
+        _, _, stride, dilation = p.op.geometry(4)
+        for what, got, want in (("the filter", filters.spatial, (3, 3)), ("stride", stride, (1, 1)),
+                                ("dilation", dilation, (1, 1))):
+            if tuple(got) != want:
+                yield f"{what} must be {want}; got {tuple(got)}"
+        groups = self.geometry(p).groups
+        if groups != 1:
+            yield f"there must be one group; got {groups}"
+        yield from too_many("channels", max(filters.c, filters.n), 8 * 65535)
 
-    def _rows(self, to: Correlation, parts: int) -> int:
+    def tiles(self, p) -> tuple:
+        """(tiles of all images, down an image, along one)."""
+        image = self.tiled(p)
+        down, along = (ceil_div(n, self.out) for n in image.size[1:])
+        return image.n * down * along, down, along
+
+    def rows(self, p, parts: int) -> int:
         """Tiles of a part."""
-        return ceil_div(max(self._tiles(to)[0], 1), parts * UNIT) * UNIT
+        return ceil_div(max(self.tiles(p)[0], 1), parts * UNIT) * UNIT
+
+    def cuts(self, p, parts: int):
+        """(the first tile, how many in whole vectors) of each part."""
+        tiles = self.tiles(p)[0]
+        rows = min(self.rows(p, parts), ceil_div(tiles, 4) * 4)
+        return [(first, min(rows, ceil_div(tiles - first, 4) * 4)) for first in range(0, tiles, rows or 1)]
+
+    def configs(self, p, dev):
+        tiles = max(self.tiles(p)[0], 1)
+        least = ceil_div(tiles, max(PART_BYTES // (self.row_bytes(p) * UNIT), 1) * UNIT)
+        ways = [Config(chunks=n * least) for n in powers(ceil_div(tiles, UNIT)) if n <= 8]
+        return first_then(min(ways, key=lambda config: self.cost(p, dev, config)), ways)
+
+    def least_us(self, p, dev):
+        return 2 * arithmetic_us(p, dev) * self.points / (9 * self.out ** 2)
+
+
+class Winograd(InTiles):
+    """F(out x out, 3x3): input transform, product, output transform of each part."""
+    correlation: ClassVar = None                 # of a Geometry
+
+    def refuse(self, p, dev):
+        image, filters, result = p.operands[p.op.reads[0]], p.w, p.operands[p.op.writes[0]]
+        yield from self.wrong(p, dev, "conv/conv_winograd_input.cu")
+        if image.rank != 4:
+            return
+        if not filters.count and result.count:
+            yield f"w must have elements; got dims {filters.dims}"
+        yield from too_many(f"pixels of {p.op.writes[0]} (n and spatial dims)",
+                            result.n * prod(n + self.out for n in result.spatial))
+        yield from too_many("elements of a transformed filter", filters.count + 4 * filters.n + 4 * filters.c)
+
+    def seen(self, p) -> Correlation:
+        """The problem as a correlation."""
+        return type(self).correlation(self.geometry(p))
+
+    def tiled(self, p):
+        return self.seen(p).target
+
+    def row_bytes(self, p):
+        to = self.seen(p)
+        return 4 * self.points * (to.inputs + self._pitch(to))
 
     def _pitch(self, to: Correlation) -> int:
         """Output channels in whole vectors."""
         return ceil_div(to.outputs, 4) * 4
 
-    def _least_parts(self, to: Correlation) -> int:
-        row_bytes = 4 * self.points * (to.inputs + self._pitch(to))
-        return ceil_div(max(self._tiles(to)[0], 1), max(PART_BYTES // (row_bytes * UNIT), 1) * UNIT)
+    @once_per_match
+    def _product(self, p, rows: int) -> NestedOp:
+        """Tiles by filters, summed over channels, at every point; tiles are innermost where the output's
+        pixels are closer than its channels."""
+        to, point = self.seen(p), self.points
+        inputs, pitch = to.inputs, self._pitch(to)
+        across = (pitch, 1) if is_inner(to.target) else (1, rows)
+        return at_points(self.products, point, ((rows, inputs), (1, rows)), ((inputs, pitch), (pitch, 1)),
+                         ((rows, pitch), across))
 
     # ---- How and how long ----
 
-    def configs(self, p, dev):
-        tiles, least = self._tiles(self.seen(p))[0], self._least_parts(self.seen(p))
-        wishes = [n * least for n in powers(ceil_div(tiles, UNIT)) if n <= 8]
-        ways = [Config(tile=tile, chunks=n) for n in wishes for tile in TILES]
-        return first_then(min(ways, key=lambda config: self.cost(p, dev, config)), ways)
-
-    def least_us(self, p, dev):
-        return 2 * arithmetic_us(p, dev) * (self.out + 2) ** 2 / (9 * self.out ** 2)
-
     def cost(self, p, dev, config):
-        to, rows = self.seen(p), self._rows(self.seen(p), config.chunks)
-        pitch, parts = self._pitch(to), ceil_div(max(self._tiles(to)[0], 1), rows)
+        to, rows = self.seen(p), self.rows(p, config.chunks)
+        pitch, parts = self._pitch(to), ceil_div(max(self.tiles(p)[0], 1), rows)
         moved, filters = 4 * self.points * rows, 4 * self.points * to.inputs * pitch
         source, target = (p.operands[name].bytes / parts for name in (p.op.reads[0], p.op.writes[0]))
-        product = tile_us(config.tile, rows, pitch, to.inputs, self.points, dev, "f32")
+        product = self._product(p, rows).choice(dev)[0] - dev.launch_us if pitch else 0.0
         front = moved_us(source + moved * to.inputs, dev, EFFICIENCY)
         back = moved_us(target + moved * pitch, dev, EFFICIENCY)
         return (moved_us(p.w.bytes + filters, dev, EFFICIENCY / 2)
@@ -144,29 +193,20 @@ class Winograd(Engine):
     # ---- The launches ----
 
     def plan(self, p, dev, config):
-        to, rows = self.seen(p), self._rows(self.seen(p), config.chunks)
-        tiles, down, along = self._tiles(to)
+        to = self.seen(p)
+        tiles, down, along = self.tiles(p)
         if not (tiles and to.outputs):
             return []
-        pitch, point = self._pitch(to), self.points
-        rows = min(rows, ceil_div(tiles, 4) * 4)
+        pitch, point, cuts = self._pitch(to), self.points, self.cuts(p, config.chunks)
         weights = p.scratch(4 * point * to.inputs * pitch)
-        front, back = (p.scratch(4 * point * rows * n) for n in (to.inputs, pitch))
+        front, back = (p.scratch(4 * point * cuts[0][1] * n) for n in (to.inputs, pitch))
         steps = [self._filters(p, to, weights, pitch)]
-        for first in range(0, tiles, rows):
-            some = min(rows, ceil_div(tiles - first, 4) * 4)
+        for first, some in cuts:
             common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down)
             steps += [self._input(p, to, front, some, common),
-                      self._product(to, (front, weights, back), some, config.tile),
+                      *placed(self._product(p, some).steps(dev), (front, weights, back)),
                       self._output(p, to, back, some, common)]
         return steps
-
-    def _product(self, to, areas, rows, tile) -> Launch:
-        front, weights, back = areas
-        args = dict(a=front, b=weights, c=back, m=rows, n=self._pitch(to), k=to.inputs,
-                    along_m=int(not is_inner(to.target)))
-        return Launch(f"conv_winograd_product_{tile}", args,
-                      dict(tiles_of(tile, rows, args["n"]), points=self.points))
 
     def _filters(self, p, to, weights, pitch) -> Launch:
         args = dict(w=p.ptr("w", to.start * p.w.dtype.bytes), to=weights, inputs=to.inputs,
@@ -207,6 +247,20 @@ class Winograd(Engine):
         return {name: spread(np.abs(image), np.abs(w), pre, results[name].shape, self.out)}
 
 
+def at_points(products, points: int, *shapes, beta: float = 0.0) -> NestedOp:
+    """A product of f32 matrices for every point; ``shapes``: (dims, strides) of a matrix of each operand."""
+    descs = [TensorDesc("f32", (points, *dims), (prod(dims), *steps)) for dims, steps in shapes]
+    operands = {area: NestedOperand(desc, Pointer(area)) for area, desc in zip(AREAS, descs)}
+    return NestedOp(Matmul(compute="f32"), products, dict(beta=beta), **operands)
+
+
+def placed(steps, addresses) -> list:
+    """The launches of a product, of whose operands these are the addresses."""
+    where = dict(zip(AREAS, addresses))
+    turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+    return [mapped(step, turn) for step in steps]
+
+
 def is_inner(image: Lifted) -> bool:
     """Channels are closer than pixels."""
     return image.c > 1 and image.c_step < image.closest_pixel()
@@ -223,19 +277,24 @@ def spread(x, w, pad, shape, out: int) -> np.ndarray:
     """|A^T| [(|G| w |G^T|) * (|B^T| x |B|)] |A| for every tile of (n, k, p, q) outputs, in float64."""
     b, g, a = (np.abs(np.array(m, float)) for m in MATRICES[out])
     tiles = [ceil_div(n, out) for n in shape[2:]]
-    need = [n * out + 2 for n in tiles]
-    full = np.zeros((*x.shape[:2], *need))
-    cut = [(max(p, 0), min(p + i, n)) for p, i, n in zip(pad, x.shape[2:], need)]
-    if all(low < high for low, high in cut):
-        from_x = tuple(slice(low - p, high - p) for (low, high), p in zip(cut, pad))
-        full[(..., *(slice(*c) for c in cut))] = x[(..., *from_x)]
-    sight = np.lib.stride_tricks.sliding_window_view(full, (out + 2, out + 2), (2, 3))[:, :, ::out, ::out]
+    sight = patches(x, pad, tiles, out)
     front = np.einsum("ir,ncxyrs,js->ijncxy", b, sight, b, optimize=True)
     weights = np.einsum("ir,kcrs,js->ijkc", g, w, g, optimize=True)
     back = np.einsum("ijncxy,ijkc->ijnkxy", front, weights, optimize=True)
     y = np.einsum("pi,ijnkxy,qj->nkxpyq", a, back, a, optimize=True)
     y = y.reshape(*shape[:2], tiles[0] * out, tiles[1] * out)
     return y[:, :, :shape[2], :shape[3]]
+
+
+def patches(x, pad, tiles, out: int) -> np.ndarray:
+    """What tiles of outputs see of an image, zeros in its padding: (n, c, down, along, out + 2, out + 2)."""
+    need = [n * out + 2 for n in tiles]
+    full = np.zeros((*x.shape[:2], *need))
+    cut = [(max(p, 0), min(p + i, n)) for p, i, n in zip(pad, x.shape[2:], need)]
+    if all(low < high for low, high in cut):
+        from_x = tuple(slice(low - p, high - p) for (low, high), p in zip(cut, pad))
+        full[(..., *(slice(*c) for c in cut))] = x[(..., *from_x)]
+    return np.lib.stride_tricks.sliding_window_view(full, (out + 2, out + 2), (2, 3))[:, :, ::out, ::out]
 
 
 class ConvFpropWinograd2(Winograd):

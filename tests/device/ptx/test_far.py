@@ -39,11 +39,10 @@ NEAR = """conv/conv_depthwise_planes_wgrad.cu
     rnn/rnn_persist_bwd.cu rnn/rnn_starts.cu rnn/rnn_step.cu rnn/rnn_step_bwd.cu
     softmax/softmax_bwd_packed.cu softmax/softmax_fwd_packed.cu spatial/spatial_grid_bwd_split.cu
     spatial/spatial_grid_bwd_sum.cu spatial/spatial_grid_fwd_any.cu spatial/spatial_sampler_bwd_bins.cu
-    conv/conv_fft_columns.cu conv/conv_fft_product.cu conv/conv_winograd_product.cu
+    conv/conv_fft_columns.cu conv/conv_fft_product.cu
     signal/signal_flag.cu norm/peer_parts.cu norm/peer_reduction.cu""".split()
 # Those that come to the workspace alone, and engines that launch them for a part of the images at a time.
-BOUNDED = {"conv/conv_fft_columns.cu": "conv_fprop_fft", "conv/conv_fft_product.cu": "conv_fprop_fft_tiling",
-           "conv/conv_winograd_product.cu": "conv_fprop_winograd2"}
+BOUNDED = {"conv/conv_fft_columns.cu": "conv_fprop_fft", "conv/conv_fft_product.cu": "conv_fprop_fft_tiling"}
 
 
 def smallest(source: str) -> str:
