@@ -45,6 +45,7 @@ from .conv.wgrad_mma import ConvWgradMma, ConvWgradMmaRepack
 from .conv.wgrad_simt import ConvWgradAtomic, ConvWgradIndexed, ConvWgradSimt
 from .conv.wgrad_wgmma import ConvWgradWgmma
 from .conv.winograd import ConvDgradWinograd2, ConvDgradWinograd4, ConvFpropWinograd2, ConvFpropWinograd4
+from .conv.winograd_wgrad import ConvWgradWinograd2, ConvWgradWinograd4
 from .divisive_norm.divisive_norm import (DivisiveNormBwdChannels, DivisiveNormBwdPlanes,
                                           DivisiveNormBwdStrided, DivisiveNormFwdChannels,
                                           DivisiveNormFwdPlanes, DivisiveNormFwdStrided)
@@ -139,8 +140,9 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ConvDgradGemm(*PRODUCTS, MatmulSimt()), ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
     ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
-    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradSimt, ConvWgradFft,
-    ConvWgradAtomic, ConvWgradIndexed, ConvWgradAny,
+    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradSimt,
+    ConvWgradWinograd4(MatmulSimt()), ConvWgradWinograd2(MatmulSimt()), ConvWgradFft, ConvWgradAtomic,
+    ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199
     MatmulThin, MatmulSmall, MatmulWgmma, MatmulWgmmaUnaligned, MatmulWgmmaRepack, MatmulMma, MatmulSimt,
     MatmulAny,

@@ -23,10 +23,6 @@ problems = ["""conv_fprop n2c{5 if LANES == 'by_tiles' else 37}h7w6 k4r3s3 pad1 
 // 32 channels of a tile, which then change places in shared memory.
 #include "conv/winograd.cuh"
 
-namespace cydnn {
-enum WinogradLanes { by_tiles, by_channels };
-}
-
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
     const T* x, float* to, int rows, int channels, int first, int tiles, FastDiv tiles_w, FastDiv tiles_h,
     Array<int, 2> size, Array<int, 2> pad, i64 x_n, i64 x_c, Array<i64, 2> x_s) {
