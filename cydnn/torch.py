@@ -24,7 +24,8 @@ from .given import reason
 from .names import missing
 from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
-from .torch_operators import backward_of, of_layout, plain, refusal, registered
+from .functional.passes import of_layout, plain
+from .torch_operators import backward_of, refusal, registered
 from .torch_transforms import noted, one_by_one, proxies, transformed
 from .torch_recording import are_plain, has_tangent, inplace, is_transformed, is_watched, known, recorded
 

@@ -7,19 +7,15 @@ from functools import lru_cache
 import torch
 
 from ._core import CHOSEN
-from .dtypes import boolean, dtype as to_dtype, u8
 from .functional import Function
 from .functional.arrays import HOST, Said, foreign_name, kind_of
-from .functional.backward import gradients, reads_results
-from .functional.function import _seen
+from .functional.passes import made_of, needs_result, of_layout, walked
 from .locks import Bounded
 from .status import BadParam, CydnnError, NotSupported
-from .tensor import TensorDesc
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
 _backwards = Bounded(4096)                       # (function, layouts, options) -> the backward pass
 DRAWN = frozenset(("seed", "offset"))            # numbers that no plan depends on
-_needs_result: dict = {}                         # function -> its gradients read what it returned
 
 
 @lru_cache(maxsize=4096)
@@ -41,12 +37,9 @@ def described(name: str, x) -> Said | None:
     return of_layout(name, x.shape, x.stride(), x.dtype)
 
 
-def of_layout(name: str, dims, strides, kind) -> Said:
-    """The same of a layout."""
-    row = to_dtype(kind)
-    is_bool = row is boolean
-    desc = TensorDesc(u8 if is_bool else row, [int(d) for d in dims], [int(s) for s in strides])
-    return Said(desc, HOST, 16, is_bool)
+def described_all(function: Function, arrays) -> list:
+    """The same of all arguments of a function."""
+    return [described(name, x) for name, x in zip(function.arrays, arrays)]
 
 
 def _empty(like, result):
@@ -74,15 +67,6 @@ def _filled(function: Function, found, like):
     return (*found, *[like.new_empty(0) for _ in range(1 + function.saves - len(found))])
 
 
-def _made(function: Function, said, arrays, options) -> tuple:
-    """(descriptions of the results and of what is saved, each with whether it is truth values; are they
-    several?)"""
-    trace, results, is_tuple = function.traced(said, arrays, options, bool(function.saves))
-    graph = trace.finish(results)
-    seen = [v.user or _seen(graph.tensors[v.uid].desc, v.shape) for v in results]
-    return [(d, v.uid in trace.truths) for d, v in zip(seen, results)], is_tuple
-
-
 def fake_of(function: Function):
     def fake(*given):
         *tensors, text = given
@@ -92,7 +76,7 @@ def fake_of(function: Function):
             what = " and ".join(f"{name} on {place}" for place, name in places.items())
             raise BadParam(f"{function.name}: tensors must be on one device; got {what}")
         said = [described(name, x) or function.absent(name, x) for name, x in zip(function.arrays, arrays)]
-        made, is_tuple = _made(function, said, arrays, options)
+        made, is_tuple = made_of(function, said, arrays, options)
         made = [_empty(tensors[0], one) for one in made]
         return _filled(function, tuple(made) if is_tuple else made[0], tensors[0])
     return fake
@@ -103,7 +87,7 @@ def refusal(function: Function, said, text: str, wanted) -> str | None:
     ``said``: what the tensors say of themselves."""
     arrays, options = _arguments(function, [None] * len(said), text)
     try:
-        made, _ = _made(function, said, arrays, options)
+        made, _ = made_of(function, said, arrays, options)
         if wanted:
             out = [Said(desc, HOST, 16, is_bool) for desc, is_bool in made]
             out += [None] * (1 + function.saves - len(out))
@@ -113,18 +97,6 @@ def refusal(function: Function, said, text: str, wanted) -> str | None:
 
 
 # ---- Backward ----
-
-def walked(function: Function, arrays, said, options, wanted):
-    """(trace, gradients, graph) of the arguments ``wanted``, of ``said``: arguments, result and what was
-    saved with it, gradient."""
-    count, ends = len(function.arrays), len(function.arrays) + 1 + function.saves
-    trace, results, _ = function.traced(said[:count], arrays, options, bool(function.saves))
-    descs = {i: said[i].desc for i in wanted}
-    grads = [None] * len(results)
-    outputs, grads[0] = said[count:count + len(results)], said[ends]
-    found = gradients(function.name, trace, results, outputs, grads, descs, (count, ends))
-    return trace, found, trace.finish(found, [v.desc for v in found])
-
 
 def backward_call(function: Function, every, options, wanted):
     """The backward pass of ``every`` tensor or number that a call has: arguments, result, what was saved,
@@ -156,15 +128,6 @@ def backward_of(function: Function):
     return backward
 
 
-def needs_result(function: Function, arrays, options) -> bool:
-    """Whether the gradients of a function read what it returned."""
-    if function.name not in _needs_result:
-        said = [described(n, x) for n, x in zip(function.arrays, arrays)]
-        _needs_result[function.name] = reads_results(
-            *function.traced(said, arrays, options, bool(function.saves))[:2])
-    return _needs_result[function.name]
-
-
 def _backward_fake(function: Function):
     def fake(grad, result, saved, *given):
         *tensors, text, wanted = given
@@ -176,7 +139,8 @@ def _backward_fake(function: Function):
 def context_of(function: Function, ctx, inputs, output):
     """Keep in autograd's context what the gradients of a call read."""
     *tensors, ctx.text = inputs
-    ctx.has_result = needs_result(function, *_arguments(function, tensors, ctx.text))
+    arrays, options = _arguments(function, tensors, ctx.text)
+    ctx.has_result = needs_result(function, described_all(function, arrays), arrays, options)
     there = [x for x in tensors if x is not None]
     ctx.places = [i for i, x in enumerate(tensors) if x is not None]
     output, *saved = output if function.saves else (output,)
@@ -233,10 +197,3 @@ def registered(function: Function):
     setup, backward = _autograd(function)
     torch.library.register_autograd(f"cydnn::{name}", backward, setup_context=setup, lib=LIBRARY)
     return getattr(torch.ops.cydnn, name)
-
-
-def plain(value):
-    """An option as a literal: lists are tuples, types their names."""
-    if isinstance(value, (list, tuple)):
-        return tuple([plain(v) for v in value])
-    return value if value is None or isinstance(value, (bool, int, float, str)) else to_dtype(value).name

@@ -10,8 +10,9 @@ from .device import Chosen
 from .functional import Function
 from .functional.arrays import kind_of
 from .functional.function import MOST
+from .functional.passes import needs_result, plain
 from .status import NotSupported
-from .torch_operators import backward_call, needs_result, plain
+from .torch_operators import backward_call, described_all
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -89,7 +90,8 @@ class RecordedCall:
         moving = inplace(self.function, self.options)
         self.kept = [i for i, x in enumerate(arrays) if torch.is_tensor(x) and i not in moving]
         self.numbers = [None if torch.is_tensor(x) or i in moving else x for i, x in enumerate(arrays)]
-        self.has_result = needs_result(self.function, arrays, self.options)
+        self.has_result = needs_result(self.function, described_all(self.function, arrays),
+                                       arrays, self.options)
         self.row, self.backwards = kind_of(arrays[self.kept[0]]).row, {}
 
     def run(self, arrays):

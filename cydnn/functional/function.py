@@ -227,14 +227,8 @@ class Function(Caller):
     def assembled(self, trace, graph, results, said, at, is_tuple) -> Prepared:
         """The call of a graph. ``said``: of every argument; ``at``: kind of arrays and device."""
         kind, place = at
-        plan = _planned(graph, place, trace)
-        made = [Result(v.user or _seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths)
-                for v in results]
-        uids = {v.uid: ~i for i, v in enumerate(results)}
-        slots = [uids.get(t.uid, trace.sources.get(t.uid, trace.inplace.get(t.uid))) for t in plan.slots]
-        numbers = [(True, trace.sources[key]) if trace.sources.get(key) is not None else (False, default)
-                   for key, default in plan.scalars]
-        numbers = numbers if any(is_given for is_given, _ in numbers) else None
+        plan, slots, numbers = planned(trace, graph, results, place)
+        made = results_of(trace, graph, results)
         bools = [i for i, s in enumerate(slots) if (made[~s].is_bool if s < 0 else said[s].is_bool)]
         return Prepared(self, plan, slots, made, numbers, kind, is_tuple, bools)
 
@@ -326,6 +320,23 @@ def _plain(x):
 
 def _has_whole(args, kw) -> bool:
     return any(isinstance(x, (np.integer, np.bool_)) for x in (*args, *kw.values()))
+
+
+def results_of(trace, graph, results) -> list[Result]:
+    """What a caller sees of the results of a graph."""
+    return [Result(v.user or _seen(graph.tensors[v.uid].desc, v.shape), v.uid in trace.truths)
+            for v in results]
+
+
+def planned(trace, graph, results, device) -> tuple:
+    """(plan, the argument or ~ the result of each slot, of each number (True, argument) or (False, default),
+    None where no argument is a number)."""
+    plan = _planned(graph, device, trace)
+    uids = {v.uid: ~i for i, v in enumerate(results)}
+    slots = [uids.get(t.uid, trace.sources.get(t.uid, trace.inplace.get(t.uid))) for t in plan.slots]
+    numbers = [(True, trace.sources[key]) if trace.sources.get(key) is not None else (False, default)
+               for key, default in plan.scalars]
+    return plan, slots, numbers if any(is_given for is_given, _ in numbers) else None
 
 
 def _planned(graph, device, trace):
