@@ -1,10 +1,10 @@
 """cydnn: the primitives under deep learning, open. Importing it never touches CUDA.
 
-Ways in: functions on arrays (``cydnn.conv(x, w, padding=1)``; all are in ``cydnn.functional``), the same
-with gradients (``cydnn.torch``), ``cydnn.pygraph`` (graphs of operations), ``cydnn.frontend`` (the same under
-every name of the cudnn-frontend package: ``import cydnn.frontend as cudnn``), ``cydnn.cudnn`` (the functions
-of the v5 API), ``cydnn.backend`` (descriptors). ``with cydnn.device("numpy"):`` says where. Names load on
-first use.
+Ways in: functions on arrays (``cydnn.conv(x, w, padding=1)``; all are in ``cydnn.functional``), the same with
+gradients (``cydnn.torch``, ``cydnn.jax``), ``cydnn.pygraph`` (graphs of operations), ``cydnn.frontend`` (the
+same under every name of the cudnn-frontend package: ``import cydnn.frontend as cudnn``), ``cydnn.cudnn`` (the
+functions of the v5 API), ``cydnn.backend`` (descriptors). ``with cydnn.device("numpy"):`` says where. Names
+load on first use.
 """
 from importlib import import_module
 from importlib.machinery import PathFinder as _Finder
@@ -62,5 +62,5 @@ def __getattr__(name):
 
 
 def __dir__():
-    loaded = {"torch"} & globals().keys()        # by who has torch
+    loaded = {"torch", "jax"} & globals().keys() # by who has them
     return sorted({*__all__, *_MODULES.split(), *loaded, *[n for n in globals() if n.startswith("__")]})

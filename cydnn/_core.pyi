@@ -18,3 +18,4 @@ from .core._step import log_launches as log_launches, raw_launch_loop as raw_lau
 from .core._step import wait_for_every_step as wait_for_every_step
 from .core._table import PlanTable as PlanTable
 from .core._tape import Tape as Tape
+from .core._xla import CALLS as CALLS, targets as targets

@@ -19,6 +19,7 @@ import cydnn.core._operands as _operands
 import cydnn.core._step as _step
 import cydnn.core._table as _table
 import cydnn.core._tape as _tape
+import cydnn.core._xla as _xla
 
 NAMES = {
     _driver: "device_count driver_version",
@@ -37,6 +38,7 @@ NAMES = {
     _table: "PlanTable",
     _caller: "CHOSEN Caller IN_C Known Runner",
     _call: "HandleBase attempt compute nullable",
+    _xla: "CALLS targets",
 }
 globals().update((name, getattr(module, name))
                  for module, names in NAMES.items() for name in names.split())

@@ -95,7 +95,6 @@ raw_kernel elementwise_kernel reduction_kernel program launch launch_config auto
     kernels are chosen and spliced for what a graph says, cydnn.pygraph; one of your own is an engine
 save load export to_json from_json dump | a plan is kept by plan.layout.to_json(), a cydnn.pygraph by
     serialize()
-jax | arrays of JAX are taken as they are; under a trace by jax.pure_callback
 """)
 
 # Names elsewhere -> ours: the first that a room has.

@@ -39,7 +39,7 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     # descriptors: handles, caches and facts of devices are the front end's
     "torch_attention torch_names torch_operators",
     "torch_recording torch_transforms",
-    "backend torch",
+    "backend torch jax",
     "cudnn",
     "about",
     "__main__",

@@ -53,8 +53,8 @@ def section(name: str, head: str, doc: str, more: str = "") -> str:
 
 def functions_page() -> str:
     head = (f"# Functions on arrays: reference\n\nWhat they share is in [functions.md](functions.md); the "
-            f"same names in `cydnn.torch` record gradients ([torch.md](torch.md)). What is refused, in which "
-            f"words: [refusals.md](refusals.md).\n{PRINTED}\n")
+            f"same names in `cydnn.torch` and `cydnn.jax` record gradients ([torch.md](torch.md), "
+            f"[jax.md](jax.md)). What is refused, in which words: [refusals.md](refusals.md).\n{PRINTED}\n")
     return head + "".join(section(name, called(f"cydnn.functional.{name}", f.signature), f.__doc__)
                           for name, f in sorted(functional.FUNCTIONS.items()))
 
@@ -101,7 +101,8 @@ def _accepted(attribute) -> str:
 def llms_page() -> str:
     """The pages with the first sentence of each, as llmstxt.org has it."""
     lines = ["# cydnn\n\n> cuDNN's primitives, rebuilt in the open: functions on arrays "
-             "(`cydnn.conv(x, w)`), operators of\n> torch (`cydnn.torch`), graphs (`cydnn.pygraph`), the "
+             "(`cydnn.conv(x, w)`), operators of\n> torch (`cydnn.torch`) and JAX (`cydnn.jax`), graphs "
+             "(`cydnn.pygraph`), the "
              "124 functions of cuDNN v5 (`cydnn.cudnn`),\n> backend descriptors (`cydnn.backend`).\n"]
     index = (DOCS / "index.md").read_text()
     for title, names in re.findall(r":caption: ([^\n]+)\n(?::glob:\n)?(.*?)```", index, re.S):

@@ -68,17 +68,26 @@ def functions() -> str:
     return "\n".join(lines)
 
 
-_of_torch = {annotation: kind.replace("A", "Tensor") for annotation, kind in ANNOTATIONS.items()}
+def _on(array: str) -> list:
+    """The functions on arrays of a library."""
+    lines, kinds = [], {annotation: kind.replace("A", array) for annotation, kind in ANNOTATIONS.items()}
+    for name, one in functional.FUNCTIONS.items():
+        types = lambda p: kinds.get(p.annotation, p.annotation if p.name != "dtype" else "Any")
+        given = ", ".join(parameters(one.signature, types, ("out", "device", "explain")))
+        lines += [f"def {name}({given}) -> {array}:", doc(one, 4).rstrip()]
+    return lines
+
+
+def of_jax() -> str:
+    """cydnn.jax: the functions on arrays of JAX."""
+    return "\n".join([HEAD, "from typing import Any, Sequence\n", "from jax import Array\n",
+                      "Ints = int | Sequence[int]\n", *_on("Array"), ""])
 
 
 def operators() -> str:
     """cydnn.torch: the functions on tensors."""
     lines = [HEAD, "from typing import Any, ContextManager, Sequence\n", "from torch import Tensor\n",
-             "from .torch_names import NAMES as NAMES\n", "Ints = int | Sequence[int]\n"]
-    for name, one in functional.FUNCTIONS.items():
-        types = lambda p: _of_torch.get(p.annotation, p.annotation if p.name != "dtype" else "Any")
-        given = ", ".join(parameters(one.signature, types, ("out", "device", "explain")))
-        lines += [f"def {name}({given}) -> Tensor:", doc(one, 4).rstrip()]
+             "from .torch_names import NAMES as NAMES\n", "Ints = int | Sequence[int]\n", *_on("Tensor")]
     return "\n".join([*lines, "def replaced() -> ContextManager[None]:",
                       '    """Inside, functions of torch.nn.functional that ours stand for are ours."""',
                       "def report(reset: bool = ...) -> str:",
@@ -150,7 +159,8 @@ def callable_module() -> list[str]:
 
 
 STUBS = {"__init__.pyi": package, "cudnn.pyi": v5, "functional/__init__.pyi": functions,
-         "frontend/pygraph.pyi": graph, "torch.pyi": operators, "backend/__init__.pyi": descriptors}
+         "frontend/pygraph.pyi": graph, "torch.pyi": operators, "jax.pyi": of_jax,
+         "backend/__init__.pyi": descriptors}
 
 if __name__ == "__main__":
     for name, make in STUBS.items():

@@ -226,7 +226,7 @@ class StandardArrays(NumpyArrays):
             place = x.__dlpack_device__()
         except AttributeError:                   # a tracer of JAX
             raise BadParam(f"{name}: must be an array with memory; got {shown(x)}: under a trace of jax call "
-                           "it by jax.pure_callback") from None
+                           "the function of cydnn.jax") from None
         if place[0] == ON_CUDA:
             return memory_of(Exporter(x))
         if place[0] != ON_HOST:

@@ -76,6 +76,14 @@ def test_lines_for_torch_run(page):
     assert blocks and room["x"].grad is not None
 
 
+def test_lines_for_jax_run():
+    jax = pytest.importorskip("jax")
+    room: dict = {}
+    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "jax.md").read_text(), re.S):
+        exec(compile(code, "jax.md", "exec"), room)
+    assert room["dw"].shape == room["w"].shape and isinstance(room["dx"], jax.Array)
+
+
 def test_the_planted_race_is_found_as_shown(tmp_path):
     """The commands of debug_a_kernel.md, pasted into a shell; what they print is what the page shows."""
     page = (ROOT / "docs" / "debug_a_kernel.md").read_text()
