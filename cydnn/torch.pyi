@@ -54,7 +54,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | Non
     1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
     others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
     h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+    numbers, or arrays of one whole number."""
 def hardtanh(input: Tensor, min_val: float = ..., max_val: float = ..., *, dtype: Any = ...) -> Tensor:
     """x, not below ``min_val`` and not above ``max_val``."""
 def relu6(input: Tensor, *, dtype: Any = ...) -> Tensor:
@@ -88,7 +89,7 @@ def softmin(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:
 def dropout(input: Tensor, p: float = ..., training: bool = ..., *, seed: Tensor | float = ..., offset: Tensor | float = ..., dtype: Any = ...) -> Tensor:
     """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
     element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-    ``rng``."""
+    ``rng``: numbers, or arrays of one whole number."""
 def conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints = ..., output_padding: Ints = ..., groups: int = ..., dilation: Ints = ..., *, dtype: Any = ...) -> Tensor:
     """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.
 

@@ -271,7 +271,8 @@ class _attention(Protocol):
     1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
     others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
     h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+    numbers, or arrays of one whole number."""
     @overload
     def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """softmax(scale * query @ key.T + mask) @ value, for every head.
@@ -280,7 +281,8 @@ class _attention(Protocol):
         1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
         others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
         h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+        numbers, or arrays of one whole number."""
     @overload
     def __call__(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
@@ -291,7 +293,8 @@ class _attention(Protocol):
         1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
         others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
         h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+        others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+        numbers, or arrays of one whole number."""
     @overload
     def prepare(self, query: A, key: A, value: A, attn_mask: A | None = ..., dropout_p: float = ..., is_causal: bool = ..., scale: float | None = ..., enable_gqa: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 attention: _attention
@@ -301,7 +304,8 @@ query (b, h, s_q, e), key (b, h_k, s_kv, e), value (b, h_k, s_kv, e_v), or witho
 1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
 others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
 h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``."""
+others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+numbers, or arrays of one whole number."""
 
 class _hardtanh(Protocol):
     """x, not below ``min_val`` and not above ``max_val``."""
@@ -531,25 +535,25 @@ softmin: _softmin
 class _dropout(Protocol):
     """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
     element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-    ``rng``."""
+    ``rng``: numbers, or arrays of one whole number."""
     @overload
     def __call__(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
         """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
         element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-        ``rng``."""
+        ``rng``: numbers, or arrays of one whole number."""
     @overload
     def __call__(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
         """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
         element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-        ``rng``."""
+        ``rng``: numbers, or arrays of one whole number."""
     @overload
     def prepare(self, input: A, p: float = ..., training: bool = ..., *, seed: A | float = ..., offset: A | float = ..., out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 dropout: _dropout
 """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
 element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-``rng``."""
+``rng``: numbers, or arrays of one whole number."""
 
 class _conv_transpose(Protocol):
     """The transposed convolution: the adjoint of ``conv``, and a bias for each channel.

@@ -146,7 +146,7 @@ def dropout(t, input: Array, p: float = 0.5, training: bool = True, *, seed: Arr
             offset: Array | float = 0):
     """x / (1 - p) where it is kept, else 0; x where ``training`` is False. ``p``: the probability that an
     element is dropped; ``seed``, which must be given then, and ``offset`` say which, as in operation
-    ``rng``."""
+    ``rng``: numbers, or arrays of one whole number."""
     share, x = real("dropout: p", p), t.in_front(input, 1)
     if not 0 <= share <= 1:
         raise BadParam(f"dropout: p must be a probability, 0 to 1; got {shown(p)}")
@@ -155,7 +155,7 @@ def dropout(t, input: Array, p: float = 0.5, training: bool = True, *, seed: Arr
     if seed is None:
         raise BadParam("dropout: seed must be a number where p is not 0; got None")
     op = Rng(distribution="bernoulli", probability=1 - share, compute=t.compute)
-    takes = dict(seed=seed.source, offset=offset.source)
-    kept = t.add(op, "y", takes=takes, given=dict(y=x.desc.like(x.dims)))
+    numbers, takes = t.numbers(seed=seed, offset=offset)
+    kept = t.add(op, "y", numbers, dict(y=x.desc.like(x.dims)), takes)
     scaled = t.point("mul", x, t.constant(1 / (1 - share) if share < 1 else 0, x))
     return t.point("binary_select", scaled, t.constant(0, x), kept).shaped(input.dims)

@@ -361,7 +361,8 @@ def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None
     1 / sqrt(e) where it is None. ``attn_mask`` broadcasts to (b, h, s_q, s_kv): truth values say who is seen,
     others are added. ``is_causal``: a query sees the keys up to its own place. ``enable_gqa``: h_k may divide
     h. A query that sees no key gives 0. ``dropout_p``: weights are dropped by this probability, and the
-    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``.
+    others grow; ``seed``, which must be given then, and ``offset`` say which, as in operation ``rng``:
+    numbers, or arrays of one whole number.
     """
     q, k, v = (_heads(t, name, x) for name, x in dict(query=query, key=key, value=value).items())
     if not enable_gqa and q.dims[1] != k.dims[1]:
@@ -378,9 +379,9 @@ def attention(t, query: Array, key: Array, value: Array, attn_mask: Array | None
               drop=real("attention: dropout_p", dropout_p))
     if op.drop and seed is None:
         raise BadParam("attention: seed must be a number where dropout_p is not 0; got None")
-    takes = dict(seed=seed.source, offset=offset.source) if op.drop else None
+    numbers, takes = t.numbers(seed=seed, offset=offset) if op.drop else ({}, None)
     made = dict(extras=extras) if extras else {}
     stats = TensorDesc.packed("f32", (*q.dims[:3], 1))
-    o = t.saving(op, "o", "stats", dict(scale=factor), dict(stats=stats), takes, q=q, k=t.swapped(k), v=v,
-                 **made)
+    o = t.saving(op, "o", "stats", dict(numbers, scale=factor), dict(stats=stats), takes, q=q,
+                 k=t.swapped(k), v=v, **made)
     return o.shaped((*query.dims[:-1], value.dims[-1]))

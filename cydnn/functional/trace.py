@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..dtypes import BY_NAME, DType
-from ..graph import Graph, Node, Tensor
+from ..graph import FromTensor, Graph, Node, Tensor
 from ..ops import Op, Pointwise, Reduction
 from ..status import InternalError
 from ..steps import Scalar
@@ -108,6 +108,12 @@ class Trace:
     def constant(self, number: float, like: Value) -> Value:
         """A number that the body says, of the rank of a value."""
         return self.number(float(number), None, like.rank)
+
+    def numbers(self, **values) -> tuple[dict, dict]:
+        """(those that lie in memory, the arguments that others are) of an operation's numbers, as ``add``
+        takes them."""
+        there = {name: FromTensor(v.uid) for name, v in values.items() if not self.tensors[v.uid].is_by_value}
+        return there, {name: v.source for name, v in values.items() if name not in there}
 
     @property
     def math(self) -> str:

@@ -269,6 +269,15 @@ def test_wrong_calls_are_those_of_python(args, kw, words):
         F.conv(*args, **kw)
 
 
+@pytest.mark.parametrize("device", ["numpy", "ptx:sm_80"])
+def test_seeds_may_be_arrays(device):
+    for call in (lambda seed: F.dropout(X, 0.5, seed=seed, device=device),
+                 lambda seed: F.attention(Q, Q, Q, dropout_p=0.5, seed=seed, device=device)):
+        assert (call(np.array([7], np.int32)) == call(7)).all() and (call(np.array(8)) != call(7)).any()
+    with pytest.raises(BadParam, match="seed must be a tensor of one element"):
+        F.dropout(X, 0.5, seed=np.array([7, 8]), device=device)
+
+
 REFUSED = [
     (lambda: F.relu(Foreign(X, None)),
      "relu: input: must be an array with memory; .*the function of cydnn.jax"),
