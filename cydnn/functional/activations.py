@@ -5,7 +5,14 @@ from ..given import flag, real, shown
 from ..ops import Rng
 from ..status import BadParam
 from .function import Array, function
-from .network import dim_of, softmax
+from .network import dim_of, softmax, unrounded
+
+
+def _whole(t, where: str, input, **numbers):
+    """Refuse numbers with parts that whole numbers would become without being asked."""
+    for name, number in numbers.items():
+        if number != number // 1:
+            unrounded(t, where, input, name, f" and {number}")
 
 
 def _cut(t, x, low: float, high: float):
@@ -16,6 +23,7 @@ def _cut(t, x, low: float, high: float):
 def hardtanh(t, input: Array, min_val: float = -1.0, max_val: float = 1.0):
     """x, not below ``min_val`` and not above ``max_val``."""
     low, high = real("hardtanh: min_val", min_val), real("hardtanh: max_val", max_val)
+    _whole(t, "hardtanh", input, min_val=low, max_val=high)
     if low > high:
         raise BadParam(f"hardtanh: min_val must be <= max_val; got {shown(min_val)} and {shown(max_val)}")
     return _cut(t, t.in_front(input, 1), low, high).shaped(input.dims)
@@ -91,34 +99,39 @@ def tanhshrink(t, input: Array):
     return t.point("sub", x, t.point("tanh_fwd", x)).shaped(input.dims)
 
 
-def _where_far(t, where, input, lambd, shift):
-    """x less ``shift`` toward 0 where it is further than ``lambd`` from it, else 0."""
-    far, x = real(f"{where}: lambd", lambd), t.in_front(input, 1)
-    above, below = t.point("cmp_gt", x, t.constant(far, x)), t.point("cmp_lt", x, t.constant(-far, x))
-    high, low = (x if not shift else t.point("sub", x, t.constant(by, x)) for by in (far, -far))
-    rest = t.point("binary_select", low, t.constant(0, x), below)
-    return t.point("binary_select", high, rest, above).shaped(input.dims)
+def _far(t, where, input, lambd, shift):
+    """x less ``shift`` toward 0 where it is further than ``lambd`` from it, else 0. NaN is not near."""
+    most, x = real(f"{where}: lambd", lambd), t.in_front(input, 1)
+    near, far = t.point("cmp_le", t.point("abs", x), t.constant(most, x)), x
+    if shift:
+        high, low = (t.point("sub", x, t.constant(by, x)) for by in (most, -most))
+        far = t.point("binary_select", high, low, t.point("cmp_gt", x, t.constant(0, x)))
+    return t.point("binary_select", t.constant(0, x), far, near).shaped(input.dims)
 
 
 @function
 def softshrink(t, input: Array, lambd: float = 0.5):
     """x less ``lambd`` toward 0, and 0 where it is nearer."""
-    return _where_far(t, "softshrink", input, lambd, True)
+    if real("softshrink: lambd", lambd) < 0:
+        raise BadParam(f"softshrink: lambd must be >= 0; got {shown(lambd)}")
+    return _far(t, "softshrink", input, lambd, True)
 
 
 @function
 def hardshrink(t, input: Array, lambd: float = 0.5):
     """x where it is further than ``lambd`` from 0, else 0."""
-    return _where_far(t, "hardshrink", input, lambd, False)
+    return _far(t, "hardshrink", input, lambd, False)
 
 
 @function
 def threshold(t, input: Array, threshold: float, value: float):
-    """x above the threshold, else ``value``."""
+    """x above the threshold, else ``value``; NaN stays."""
     x = t.in_front(input, 1)
-    above = t.point("cmp_gt", x, t.constant(real("threshold: threshold", threshold), x))
-    other = t.constant(real("threshold: value", value), x)
-    return t.point("binary_select", x, other, above).shaped(input.dims)
+    below = t.point("cmp_le", x, t.constant(real("threshold: threshold", threshold), x))
+    instead = real("threshold: value", value)
+    _whole(t, "threshold", input, value=instead)
+    other = t.constant(instead, x)
+    return t.point("binary_select", other, x, below).shaped(input.dims)
 
 
 @function

@@ -280,6 +280,8 @@ class Function(Caller):
         if self.name in REAL and rows[0].kind != "float" and trace.dtype.kind != "float":
             raise BadParam(f"{self.name}: {self.arrays[0]} must be of a float type, or dtype of one; got "
                            f"{rows[0]}")
+        if self.name in REAL and trace.compute == "i32":             # what is made between has parts too
+            trace.compute = _compute([trace.dtype])
         values: list[Any] = []
         for i, (name, s, x) in enumerate(zip(self.arrays, said, arrays)):
             if s is None:

@@ -8,7 +8,7 @@ from ..given import flag, shown, whole, wholes
 from ..ops import ConvDgrad, PoolingFwd, ResampleFwd
 from ..status import BadParam
 from .function import Array, Ints, function
-from .network import _sizes, _vector, batched, listed, unbatched
+from .network import _sizes, _vector, batched, listed, unbatched, unrounded
 
 
 def _each(name: str, value, rank: int) -> tuple:
@@ -120,6 +120,7 @@ def _adaptive(t, where, input, output_size, mode):
 def adaptive_avg_pool(t, input: Array, output_size: Ints):
     """The means of as many windows as the result has cells, all of one size. ``output_size``: None in a list
     for a dim that stays; a list shows whether input (c, spatial…) is one image."""
+    unrounded(t, "adaptive_avg_pool", input)
     input, is_one = batched(t, input, listed(output_size))
     return unbatched(_adaptive(t, "adaptive_avg_pool", input, output_size, "avg"), is_one)
 
@@ -155,6 +156,8 @@ def interpolate(t, input: Array, size: Ints | None = None, scale_factor: float |
     out = _wanted(input, size, scale_factor, recompute_scale_factor)
     if min(out) < 1:
         raise BadParam(f"interpolate: size must be >= 1 in every dim; got {out}")
+    if mode != "nearest":
+        unrounded(t, "interpolate", input)
     if mode == "area":
         return _adaptive(t, "interpolate", input, out, "avg")
     op = _resampled("bilinear" if is_linear else mode, input.dims[2:], out, is_aligned)

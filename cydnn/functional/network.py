@@ -23,6 +23,13 @@ def dim_of(where: str, dim, rank: int) -> int:
     return found % max(rank, 1)
 
 
+def unrounded(t, where: str, input, what: str = "its mean", got=""):
+    """Refuse whole numbers whose result would be rounded without being asked for."""
+    if not t.is_wanted and input.desc.dtype.kind != "float":
+        raise BadParam(f"{where}: dtype must be given where input is of whole numbers and {what} is not; got "
+                       f"{input.desc.dtype}{got}")
+
+
 def _sizes(name: str, value, rank: int):
     """A number for every spatial dim, or a list of them."""
     found = whole(name, value) if hasattr(value, "__index__") else wholes(name, value)
@@ -166,6 +173,7 @@ def avg_pool(t, input: Array, kernel_size: Ints, stride: Ints | None = None, pad
     """The mean of each window, in which the padding counts or does not; what lies beyond it does not.
     A list ``kernel_size`` shows whether input (c, spatial…) is one image.
     ``ceil_mode``: a last window that reaches there counts too."""
+    unrounded(t, "avg_pool", input)
     is_counted = flag("avg_pool: count_include_pad", count_include_pad)
     mode = "avg_include_padding" if is_counted else "avg_exclude_padding"
     return _pool(t, "avg_pool", input, mode, kernel_size, stride, padding, ceil_mode)

@@ -33,10 +33,14 @@ def _of_one(name: str, mode: str):
 def _of_two(name: str, mode: str):
     def body(t, input: Array, other: Array | float):
         _refuse_mixed(t, name, input, other)
+        if mode == "mod" and other.desc.dtype.kind == "float" and t.compute == "i32":
+            t.compute = "f64" if t.dtype.name == "f64" else "f32"        # the rest has parts
         x, b = _pair(t, input, other)
         y = t.point(mode, x, b)
         if name in COMPARED:
             t.truths.add(y.uid)
+        if name in ("mul", "maximum", "minimum"):
+            t.keep_truths(y, x, b)
         rank = 0 if other.source in t.sources.values() and t.tensors[other.uid].is_by_value else other.rank
         return y.shaped(y.dims[y.rank - max(input.rank, rank):])
     return body, (f"{mode.removeprefix('cmp_')} of two arrays, or of an array and a number, element by "
@@ -59,13 +63,22 @@ def _ranked(t, value, rank):
 
 def _of_dims(name: str, mode: str):
     def body(t, input: Array, dim: Ints | None = None, keepdim: bool = False):
+        if name in ("sum", "prod"):
+            t.widen(input, name == "sum")
         x = t.in_front(input, 1)
         given = range(x.rank) if dim is None else (dim,) if hasattr(dim, "__index__") else wholes(
             f"{name}: dim", dim)
         axes = {dim_of(name, d, x.rank) for d in given}
         if len(axes) != len(given):
             raise BadParam(f"{name}: dim must be dims that differ; got {shown(dim)}")
+        if not axes:
+            raise BadParam(f"{name}: dim must have dims, or be None for all of them; got {shown(dim)}")
+        if name in ("amax", "amin") and 0 in [x.dims[i] for i in axes]:
+            raise BadParam(f"{name}: input must have elements along dim; got dims {input.dims} and dim "
+                           f"{shown(dim)}")
         y = t.fold(mode, x, axes)
+        if name in ("amax", "amin"):
+            t.keep_truths(y, x)
         kept = [i for i in range(x.rank) if i not in axes]
         return y.shaped(y.dims[x.rank - input.rank:] if keepdim else [y.dims[i] for i in kept])
     return body, f"{mode} over one dim, some, or all of them."
@@ -130,5 +143,5 @@ def where(t, condition: Array, input: Array | float, other: Array | float):
         _refuse_mixed(t, "where", value, other if value is input else input)
     rank = max(v.rank for v in (condition, *arrays))
     x, b, c = (_ranked(t, v, max(rank, 1)) for v in (input, other, condition))
-    y = t.point("binary_select", x, b, c)
+    y = t.keep_truths(t.point("binary_select", x, b, c), x, b)
     return y.shaped(y.dims[y.rank - rank:])

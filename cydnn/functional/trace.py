@@ -219,6 +219,21 @@ class Trace:
         if not self.is_wanted:
             self.dtype = value.desc.dtype
 
+    def keep_truths(self, y: Value, *values: Value) -> Value:
+        """A result that is one of some values: of truth values, if they all are."""
+        if not self.is_wanted and self.bools >= {v.source for v in values}:
+            self.truths.add(y.uid)
+        return y
+
+    def widen(self, value: Value, is_sum: bool):
+        """The sum or product of whole numbers is of i64 where the caller names no type, and does not end at
+        those of i32."""
+        kind = value.desc.dtype
+        if kind.kind == "int":
+            self.dtype = self.dtype if self.is_wanted else BY_NAME["i64"]
+            if not (is_sum and value.desc.count << kind.bits <= 1 << 31) and self.dtype.name != "i32":
+                self.compute = "f64" if self.dtype.name in ("i64", "f64") else "f32"
+
     def _into_memory(self, value: Value, desc: TensorDesc, name: str):
         value.desc = desc
         self.tensors[value.uid] = Tensor(value.uid, desc, alignment=16, name=name)

@@ -127,6 +127,28 @@ def test_whole_numbers_stay_whole_and_truth_values_are_some():
     assert F.gt(V, 0).dtype == bool and np.array_equal(F.gt(V, 0), V > 0)
 
 
+def test_sums_of_whole_numbers_hold_them():
+    few, many = np.full(300, 100, np.int8), np.full(4, 2 ** 30, np.int32)
+    for x, total in ((few > 0, 300), (few, 30000), (many, 2 ** 32), (few.astype("i8"), 30000)):
+        assert F.sum(x).dtype == np.int64 and F.sum(x) == total == F.sum(x, dtype="f32")
+    assert F.prod(np.array([2 ** 20, 2 ** 20], np.int32)) == 2 ** 40 and F.sum(few, dtype="i8") == 127
+
+
+def test_whole_numbers_have_parts_where_the_result_has():
+    x, f32 = np.array([[1, 2, 4]], np.int8), dict(dtype="f32")
+    for call, want in ((F.div(x, 8, **f32), x / 8), (F.reciprocal(x, **f32), 1 / x), (F.fmod(x, 2.5, **f32),
+                       np.fmod(x, 2.5)), (F.softsign(x, **f32), x / (x + 1.0)), (F.mean(x, **f32), x.mean())):
+        assert call.dtype == np.float32 and np.allclose(call, want)
+
+
+def test_one_of_some_truth_values_is_one():
+    a, b = V > 0, V < 0.5
+    for call, want in ((F.mul(a, b), a & b), (F.maximum(a, b), a | b), (F.minimum(a, b), a & b),
+                       (F.where(a, b, a), np.where(a, b, a)), (F.amax(a), a.any()), (F.amin(a), a.all())):
+        assert call.dtype == bool and np.array_equal(call, want)
+    assert F.mul(a, 2).dtype == F.add(a, b).dtype == F.mul(a, b, dtype="u8").dtype == np.uint8
+
+
 def test_running_statistics_move():
     mean, var = np.zeros(4, "f4"), np.ones(4, "f4")
     y = F.batch_norm(X, mean, var, np.ones(4, "f4"), np.zeros(4, "f4"), True, 0.25)
@@ -316,6 +338,11 @@ REFUSED = [
     (lambda: F.relu.prepare(X)(X[:1]), r"relu: input: array must have shape \(2, 4, 6, 5\)"),
     (lambda: F.softmax(X, 4), "softmax: dim must be from -4 to 3; got 4"),
     (lambda: F.sum(X, (0, 0)), r"sum: dim must be dims that differ; got \(0, 0\)"),
+    (lambda: F.sum(X, ()), r"sum: dim must have dims, or be None for all of them; got \(\)"),
+    (lambda: F.amax(X[:0], 0), r"amax: input must have elements along dim; got dims \(0, 4, 6, 5\) and"),
+    (lambda: F.avg_pool(np.ones((1, 1, 2, 2), int), 2),
+     "avg_pool: dtype must be given where input is of whole numbers and its mean is not; got i64"),
+    (lambda: F.hardtanh(np.ones(3, int), -0.5), "numbers and min_val is not; got i64 and -0.5"),
     (lambda: F.relu(X, dtype=bool), "relu: dtype must be a type of numbers; got bool: truth values are what"),
     (lambda: F.add(np.ones(3, int), 2.5), "add: dtype must be given where input is of whole numbers and"),
     (lambda: F.where(X > 0, np.ones(5, int), 0.5), "where: dtype must be given where input is of whole"),

@@ -140,6 +140,12 @@ def test_gradients_are_those_of_torch(name):
         assert found.shape == right.shape and torch.allclose(found, right, rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.parametrize("name", [*ACTIVATIONS, "threshold"])
+def test_nan_stays_nan(name):
+    x, more = torch.tensor([float("nan"), float("inf"), -float("inf")]), (0.5, 2.0) * (name == "threshold")
+    assert torch.allclose(getattr(F, name)(x, *more), getattr(T, name)(x, *more), equal_nan=True)
+
+
 def test_dropout_scales_what_it_keeps():
     x = np.ones((64, 64), "f4")
     y = F.dropout(x, 0.25, seed=3)
@@ -182,6 +188,9 @@ REFUSED = [
      "instance_norm: running_mean must be absent where use_input_stats is True"),
     (lambda: F.batch_norm(X, None, V, V, V), "batch_norm: running_mean must be given, as training is False"),
     (lambda: F.hardtanh(X, 2, 1), "hardtanh: min_val must be <= max_val; got 2 and 1"),
+    (lambda: F.softshrink(X, -1), "softshrink: lambd must be >= 0; got -1"),
+    (lambda: F.interpolate(X.int(), 12, mode="bilinear"), "interpolate: dtype must be given where input"),
+    (lambda: F.threshold(X.int(), 1, 0.5), "threshold: dtype must be given .* value is not; got i32 and"),
     (lambda: F.celu(X, 0), "celu: alpha must not be 0; got 0"),
     (lambda: F.prelu(X, B),
      r"prelu: weight must have dims \(1,\) or \(4,\), one for each channel; got \(6,\)"),
