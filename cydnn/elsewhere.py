@@ -31,7 +31,7 @@ cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_
     binary_cross_entropy_with_logits | losses are not here; cydnn.log_softmax gives what they read
 embedding | it is the rows of an array: weight[index]
 output | a tensor of a graph is one of its results by set_output(True)
-reshape transpose swapaxes permute concatenate stack split chunk cat flatten pad squeeze unsqueeze flip
+reshape transpose swapaxes permute concatenate concat stack split chunk cat flatten pad squeeze unsqueeze flip
     expand broadcast_to moveaxis unfold fold pixel_shuffle | arrays are moved by their own library; a
     cydnn.pygraph has reshape, transpose, concatenate and slice
 argmax argmin topk sort argsort one_hot unique gather scatter cumsum cumprod nonzero isnan isfinite isinf
@@ -78,7 +78,7 @@ is_cuda is_gpu | the kind of a device is cydnn.device.get(name).facts.kind
 functional F | functions are names of the module itself
 synchronize | it is cydnn.device.get(name).synchronize(), or that of the arrays' library
 stream | it is that of the arrays' library; cydnn.device.get(name).create_stream() makes one
-event | it is that of the arrays' library; cydnn.device.get(name).create_event() makes one
+event | it is that of the arrays' library; on a GPU cydnn.device.get("cuda:0").create_event() makes one
 buffer get_default_memory_pool memory_pool | memory is that of arrays; cydnn.device.get(name).alloc(bytes)
     gives some
 handle | it is cydnn.create_handle(device)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 
 from .elsewhere import ARGUMENTS, FRONT, LIKE, MEANT, OPTIONS
@@ -16,17 +17,28 @@ def unexpected(name: str, known) -> str:
     return text + (f"; did you mean {' or '.join(close)}?" if close else "")
 
 
-def missing(where: str, name: str, known=(), rooms: str = "") -> AttributeError:
+def missing(where: str, name: str, known=(), rooms: str = "") -> AttributeError | ImportError:
     """The error for a name that ``where`` does not have: what was meant, or the names that are like it.
     ``where`` as Python says it: module 'cydnn', 'pygraph' object. ``rooms``: modules of cydnn that may have
-    it."""
-    text = f"{where} has no attribute {name!r}"
+    it. Called by the ``__getattr__`` of ``where``."""
+    text, kind = f"{where} has no attribute {name!r}", AttributeError
     if name.startswith("_"):                     # those are asked for by Python, or nobody's
         return AttributeError(text)
+    module = where.removeprefix("module ")
+    if module != where and _is_imported(module.strip("'"), name, sys._getframe(2)):
+        text, kind = f"cannot import name {name!r} from {module}", ImportError
     for room in rooms.split():
         if name in import_module(f"{__package__}.{room}").__all__:
-            return AttributeError(f"{text}; it is cydnn.{room}.{name}")
-    return AttributeError(text + _hint(name, list(known)))
+            return kind(f"{text}; it is cydnn.{room}.{name}")
+    return kind(text + _hint(name, list(known)))
+
+
+def _is_imported(module: str, name: str, asker) -> bool:
+    """``from module import name`` is what the frame is at, and the name is no module on its way in. Python
+    drops the words of an AttributeError there."""
+    from opcode import opmap                     # errors alone need it
+    is_import = asker.f_code.co_code[asker.f_lasti] == opmap["IMPORT_FROM"]
+    return is_import and f"{module}.{name}" not in sys.modules
 
 
 def _spellings(name: str) -> list:

@@ -124,7 +124,7 @@ except status.NotSupported as error:
     (cydnn.functional, "clip", r"it is hardtanh\(x, low, high\)"),
     (cydnn.functional, "LayerNorm", "layer_norm$"),
     (cydnn.functional, "relu_", "; it is relu, with out= the array that is written over$"),
-    (cydnn.functional, "concatenate", "arrays are moved by their own library"),
+    (cydnn.functional, "concat", "arrays are moved by their own library"),
     (cydnn.functional, "conv_general_dilated", "; it is conv$"),
     (cydnn.functional, "AveragePool", "; it is avg_pool$"),
     (cydnn, "float16", 'a type is a text, dtype="f16"'), (cydnn, "RawKernel", "one of your own is an engine"),
@@ -145,6 +145,22 @@ except status.NotSupported as error:
 def test_a_name_that_is_not_here_says_what_was_meant(thing, name, hint):
     with pytest.raises(AttributeError, match=f"has no attribute {name!r}.*{hint}"):
         getattr(thing, name)
+
+
+@pytest.mark.parametrize("line, words", [
+    ("from cydnn import relu, conv2d", "cannot import name 'conv2d' from 'cydnn'; it is conv$"),
+    ("from cydnn import cross_entropy", "from 'cydnn': losses are not here"),
+    ("from cydnn import add", "from 'cydnn'; it is cydnn.functional.add$"),
+    ("from cydnn.functional import bmm as product", "from 'cydnn.functional'; it is matmul$"),
+    ("from cydnn.cudnn import create, cudnnCreate", "from 'cydnn.cudnn'; it is create$"),
+    ("from cydnn.plan import save", r"'cydnn.plan': a plan is kept by plan.layout.to_json\(\)"),
+    ("from cydnn.frontend import nobody", "cannot import name 'nobody' from 'cydnn.frontend'$")])
+def test_an_import_of_such_a_name_says_it_too(line, words):
+    with pytest.raises(ImportError, match=words):
+        exec(line, {})
+    with pytest.raises(AttributeError):          # what only asks is told in the usual way
+        cydnn.conv2d
+    assert not hasattr(cydnn.functional, "bmm") and getattr(cydnn.plan, "save", 3) == 3
 
 
 def test_the_host_has_the_name_that_others_give_it():
