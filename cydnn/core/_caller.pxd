@@ -8,6 +8,7 @@ cdef class Runner:
     cdef Py_ssize_t most                      # arguments that there must be
     cdef size_t size_bytes
     cdef void *seen                           # the type of an array that was looked at
+    cdef void *taken                          # that of an out=
     cdef public bint is_plain
     cdef public object records                # of arrays that may require a gradient: is one recorded?
     cdef public object written                # called with what out= is, once it is written

@@ -36,8 +36,8 @@ cdef class Runner:
     ``execute``: of the plan. ``slots``: of each pointer the number of an argument, or ~ that of a result.
     ``makes``: what makes each result; they are given as a tuple where ``is_tuple``. ``stream``: gives the
     stream, or None; ``space``: makes the workspace, or None where there is none, of ``size_bytes``. ``name``:
-    of the function, in errors. A subclass that has more to do sets ``is_plain`` to False, and has
-    ``run_all``.
+    of the function, in errors. A subclass has ``refuse_out``, and ``run_all`` where it has more to do: then it
+    sets ``is_plain`` to False.
     """
 
     def __init__(self, str name, execute, tuple slots, tuple makes, bint is_tuple, stream, space,
@@ -61,7 +61,10 @@ cdef class Runner:
         if PyTuple_GET_SIZE(arrays) < self.most:
             raise BadParam(f"{self.name}: must be given {self.most} arrays, as it was prepared; got "
                            f"{len(arrays)}")
-        if out is not None and self.records is not None and type(out) in IN_C:
+        if out is not None and type_of(out) != self.taken:
+            self.refuse_out(out)
+            self.taken = type_of(out)
+        if out is not None and self.records is not None:
             if out.requires_grad and self.records():
                 raise BadParam(f"{self.name}: out must not require a gradient; got a tensor that does: use "
                                "torch.no_grad()")

@@ -104,6 +104,16 @@ class Prepared(Runner):
             results = [kind.given_back(r, like) for r in results]
         return tuple(results) if self._is_tuple else results[0] if out is None else out
 
+    def refuse_out(self, out):
+        """What is written into is an array of the library that the others are of."""
+        try:
+            kind = kind_of(out)
+        except BadParam:
+            kind = None
+        if kind is not self._kind and not self._kind.is_foreign:
+            raise BadParam(f"{self.function.name}: out must be an array of {self._kind.name}, as the others "
+                           f"are; got {shown(out)}")
+
     def _given(self, out) -> list:
         if self._kind.is_foreign:
             raise BadParam(f"{self.function.name}: out must be absent, as arrays of this library do not "

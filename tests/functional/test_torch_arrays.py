@@ -1,4 +1,5 @@
 """Functions on tensors of torch, against torch's own: values, types, memory formats."""
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -85,6 +86,8 @@ def test_parameters_are_tensors():
 @pytest.mark.parametrize("call, sentence", [
     (lambda: F.relu(M.clone().requires_grad_()), "relu: input: must not require a gradient, as"),
     (lambda: F.relu(M, out=M.clone().requires_grad_()), "relu: out must not require a gradient; got a"),
+    (lambda: F.relu(M, out=np.empty((3, 4), "f4")), "relu: out must be an array of torch, as the others are"),
+    (lambda: F.relu(M.numpy(), out=torch.empty(3, 4)), "relu: out must be an array of NumPy, as the others"),
     (lambda: F.relu.prepare(M)(M.clone().requires_grad_()), "relu: tensors must not require a gradient, as"),
     (lambda: F.relu(M.to("meta")), "relu: input: must be on the CPU or a CUDA device; got meta"),
     (lambda: F.relu(M.to_sparse()), "relu: input: must be a strided tensor"),
