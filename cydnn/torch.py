@@ -101,12 +101,16 @@ DRAWING = dict(attention="dropout_p", dropout="p")           # functions that dr
 
 
 def _drawn(name: str, given: dict) -> dict:
-    """The arguments of a function, with the seed of dropout, of torch's generator, where none is given. Not
-    inside of torch.compile, where it would be a constant."""
+    """The arguments of a function, with the seed of dropout, of torch's generator, where none is given. It is
+    a tensor where others look on: a number would be the same in every run of a trace, for every example of a
+    batch."""
     share = given.get(DRAWING.get(name), 0.5 if name == "dropout" else 0)
     if not share or given.get("seed") is not None or not given.get("training", True) or name not in DRAWING:
         return given
-    return given if torch.compiler.is_compiling() else {**given, "seed": int(torch.randint(1 << 31, ()))}
+    if torch.compiler.is_compiling() or is_watched():
+        x = given["query" if name == "attention" else "input"]
+        return {**given, "seed": torch.randint(1 << 31, (), device=x.device)}
+    return {**given, "seed": int(torch.randint(1 << 31, ()))}
 
 
 def _drawing(function: Function, call):
@@ -188,7 +192,7 @@ def _cast(name: str, given: dict) -> dict:
     """The arguments as torch's own function would compute with them."""
     place = next((x.device.type for x in given.values() if torch.is_tensor(x)), "cpu")
     known = LOWER | UPPER if place == "cuda" else LOWER
-    if name not in known or not torch.is_autocast_enabled(place):
+    if name not in known or place not in ("cpu", "cuda") or not torch.is_autocast_enabled(place):
         return given
     kind = torch.get_autocast_dtype(place) if name in LOWER else torch.float32
     is_cast = lambda x: torch.is_tensor(x) and x.is_floating_point() and x.dtype != torch.float64

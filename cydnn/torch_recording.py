@@ -108,6 +108,9 @@ class RecordedCall:
             every[count] = saved[kept]
         rest = saved[kept + self.has_result:]
         every[count + 1:count + 1 + len(rest)] = rest
+        if torch._C._functorch.is_legacy_batchedtensor(grad):
+            raise NotSupported(f"{self.function.name}: a gradient must not be a batch of them; got one, by "
+                               "is_grads_batched or vectorize: take torch.func.jacrev, or vmap of vjp")
         key = self.row(grad), needed
         found = self.backwards.get(key)
         if found is None:
@@ -173,9 +176,9 @@ def is_transformed() -> bool:
 
 
 def are_plain(args, kw) -> bool:
-    """No tensor is of a class of its own, and there is one."""
-    tensors = [type(x) for x in (*args, *kw.values()) if isinstance(x, torch.Tensor)]
-    return bool(tensors) and all(kind in _TENSORS for kind in tensors)
+    """No tensor is of a class of its own or without memory, and there is one."""
+    tensors = [x for x in (*args, *kw.values()) if isinstance(x, torch.Tensor)]
+    return bool(tensors) and all(type(x) in _TENSORS and not x.is_meta for x in tensors)
 
 
 def recorded(function: Function, memory: Known, given: dict, args, kw, is_over=False):

@@ -161,8 +161,27 @@ def test_attention_drops_what_torch_draws():
     assert torch.equal(C.attention(X, X, X, None, 0.4, seed=3), C.attention(q, X, X, None, 0.4, seed=3))
     with pytest.raises(BadParam, match="attention: seed must be a number where dropout_p is not 0; got None"):
         C.FUNCTIONS["attention"](X, X, X, None, 0.4)
-    with pytest.raises(Exception, match="seed must be a number where dropout_p is not 0; got None"):
-        torch.compile(lambda x: C.attention(x, x, x, None, 0.4), backend="aot_eager", fullgraph=True)(X)
+
+
+def test_a_compiled_call_draws_anew_each_time():
+    for call in (lambda x: C.attention(X, X, x, None, 0.4), lambda x: C.dropout(x, 0.4)):
+        compiled, x = torch.compile(call, backend="aot_eager", fullgraph=True), X.clone().requires_grad_()
+        first, second = compiled(x), compiled(x)
+        assert not torch.equal(first, second)
+        dx, = torch.autograd.grad(second.sum(), x)
+        assert torch.allclose((dx * x).sum(), second.sum(), rtol=1e-4)
+
+
+def test_tensors_without_memory_have_shapes():
+    x, w = torch.empty(2, 4, 6, 6, device="meta"), torch.empty(8, 4, 3, 3, device="meta", requires_grad=True)
+    y = C.dropout(C.conv(x, w), 0.5)
+    y.sum().backward()
+    assert y.is_meta and y.shape == (2, 8, 4, 4) and w.grad.shape == w.shape
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).to("meta")
+    with C.replaced():
+        C.report(reset=True)
+        assert model(x).shape == (2, 8, 4, 4)
+    assert all(line.endswith(" 0 by torch") for line in C.report().splitlines()), C.report()
 
 
 def test_autocast_is_kept():

@@ -73,6 +73,19 @@ def test_what_transforms_do_not_have():
         vmap(C.relu)(X[:0])
 
 
+def test_dropout_of_examples_is_torchs_of_each():
+    for randomness, is_one in (("same", True), ("different", False)):
+        y = vmap(lambda x: C.dropout(x, 0.5), randomness=randomness)(torch.ones(2, 64))
+        assert torch.equal(y[0], y[1]) == is_one and set(y.flatten().tolist()) == {0.0, 2.0}
+    with pytest.raises(RuntimeError, match="vmap: called random operation"):
+        vmap(lambda x: C.dropout(x, 0.5))(torch.ones(2, 64))
+
+
+def test_a_batch_of_gradients_is_refused():
+    with pytest.raises(NotSupported, match="gelu: a gradient must not be a batch of them; got one, by .*jacrev"):
+        torch.autograd.functional.jacobian(C.gelu, X[0, 0], vectorize=True)
+
+
 class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
