@@ -64,8 +64,8 @@ def _caller(function: Function, operator):
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
         text = repr((numbers, plain(options)))
-        if not torch.compiler.is_compiling() and is_transformed():
-            return transformed(function, tensors, text)
+        if is_transformed():
+            return transformed(function.name, text, *tensors)
         if has_tangent(tensors):
             raise NotSupported(f"{function.name}: tensors must have no tangents, as ours have no forward "
                                "gradients; got one that has: call torch's function there")
@@ -217,7 +217,7 @@ def _replacement(name: str, theirs):
                 return found[0].run(found[1])
             if proxies(args, kw):
                 raise NotSupported(f"{name}: tensors must have values; got a trace of torch.fx")
-            if not (is_short or torch.compiler.is_compiling()) and is_transformed():
+            if not is_short and is_transformed():
                 raise NotSupported(f"{name}: transforms of torch.func must be left out; got one")
             given = arguments(name, args, kw)
             if name == "dropout" and not (given.get("training", True) and given.get("p", 0.5)):

@@ -169,6 +169,7 @@ def has_tangent(tensors) -> bool:
         forward_ad.unpack_dual(x).tangent is not None for x in tensors if x is not None)
 
 
+@torch.compiler.assume_constant_result           # as torch.compile itself enters and leaves transforms
 def is_transformed() -> bool:
     """A transform of torch.func other than vmap is at work: it asks for derivatives that ours do not give."""
     stack = torch._C._functorch.get_interpreter_stack()

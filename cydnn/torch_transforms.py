@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import torch
 
-from .functional import Function
+from .functional import FUNCTIONS
 from .status import NotSupported
 from .torch_operators import LIBRARY, context_of, operands_of
 
@@ -95,6 +95,7 @@ def noted(call, args, kw):
     return torch.overrides.handle_torch_function(call, proxies(args, kw), *args, **kw)
 
 
-def transformed(function: Function, tensors, text: str):
-    """What the function's operator gives, with gradients for transforms."""
-    return Transformed.apply(function, text, *tensors)
+@torch.compiler.allow_in_graph                   # traced through, it would be an operator without transforms
+def transformed(name: str, text: str, *tensors):
+    """What a function's operator gives, with gradients for transforms."""
+    return Transformed.apply(FUNCTIONS[name], text, *tensors)

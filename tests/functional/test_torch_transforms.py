@@ -52,6 +52,18 @@ def test_transforms_of_transforms():
     assert torch.allclose(outer, grad(lambda x: T.softmax(x, -1).square().sum())(X), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["linear", "max_pool", "batch_norm", "attention"])
+def test_compiled_transforms_are_one_graph(name):
+    ours, theirs, arrays = CASES[name]
+    places, several = tuple(range(len(arrays))), name not in ("batch_norm", "attention")
+    loss = lambda f: lambda *a: f(*a).square().sum()
+    each = lambda f: vmap(grad(lambda x, *a: f(x[None], *a).square().sum()), (0, *[None] * (len(arrays) - 1)))
+    for wish in ([lambda f: grad(loss(f), places)] + [each] * several):
+        found = torch.compile(wish(ours), backend="aot_eager", fullgraph=True)(*arrays)
+        for y, right in zip(*[x if isinstance(x, tuple) else (x,) for x in (found, wish(theirs)(*arrays))]):
+            assert torch.allclose(y, right, rtol=1e-3, atol=1e-4)
+
+
 def test_what_transforms_do_not_have():
     once, twice = "got a forward gradient: call torch's", "got a gradient of a gradient"
     for transform, words in ((lambda f: torch.func.jvp(f, (X,), (X,)), once),
