@@ -64,6 +64,9 @@ class Layout:
     def __reduce__(self):
         return Layout, (self.choice,)
 
+    def __repr__(self):
+        return f"<layout of {self.text}: {self.choice.name} for {self.facts.name}>"
+
     @property
     def uids(self) -> tuple:
         """uids of the slots."""

@@ -37,6 +37,9 @@ class ExecutionPlan:
         raise TypeError(f"pickle: a plan belongs to its process; got one of {self.layout.text}: keep "
                         "plan.layout.to_json(), which Layout.from_json reads")
 
+    def __repr__(self):
+        return f"<plan of {self.layout.text}: {self.name} on {self.device.name}>"
+
     @property
     def choice(self) -> Choice:
         return self.layout.choice

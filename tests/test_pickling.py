@@ -54,6 +54,16 @@ def test_what_is_one_in_a_process_is_itself_in_copies():
     assert pickle.loads(pickle.dumps(device.get("numpy").facts)) == device.get("numpy").facts
 
 
+def test_what_is_printed_says_what_it_is():
+    given, layout = "conv_fprop x=1x2x4x4:f32 w=3x2x3x3:f32 y=1x3x2x2:f32", CALL.plan.layout
+    assert repr(CALL.plan) == f"<plan of {given}: 0:reference on numpy>"
+    assert repr(layout) == f"<layout of {given}: 0:reference for numpy>"
+    assert repr(layout.choice) == "<choice of 0:reference for numpy>"
+    assert repr(layout.graph) == "<graph conv_fprop>"
+    assert repr(layout.choice.parts[0].match) == "<match of conv_fprop>"
+    assert repr(cydnn.create_kernel_cache()) == "<kernel_cache of 0 choices, 0 plans>"
+
+
 def test_what_a_prepared_call_has_of_its_plan_is_said():
     with pytest.raises(AttributeError, match="Prepared object has no attribute 'workspace_bytes'; it is"):
         CALL.workspace_bytes
@@ -64,6 +74,7 @@ def test_what_a_prepared_call_has_of_its_plan_is_said():
     (lambda: Executor(CALL.plan), "an executor belongs to its process; got <Executor of"),
     (lambda: CALL.plan, "plan belongs to its process; .* keep plan.layout.to_json()"),
     (built, "graph belongs to its process; got the pygraph 'three': keep g.serialize()"),
+    (lambda: cydnn.pygraph().tensor_like(X), r"tensor belongs to its graph; got .*: keep serialize\(\)"),
     (written, "graph belongs to its process; got a Graph: keep serialize()"),
     (lambda: cydnn.create_handle("numpy"), r"handle belongs to its process; got \d+: create_handle\(\)"),
     (cudnn.create, "handle belongs to its process; got <Handle on numpy"),

@@ -29,6 +29,9 @@ class kernel_cache:
         self._plans: OrderedDict = OrderedDict()
         self._came, self.is_finalized = 0, False
 
+    def __repr__(self):
+        return f"<kernel_cache of {len(self._texts)} choices, {len(self._plans)} plans>"
+
     def size(self) -> int:
         """How many graphs it has choices of; from the first operation graph that is built with it on."""
         return len(self._finalized("size"))

@@ -43,6 +43,10 @@ class tensor:
         self.is_transposed = False               # the graph has its last two dims exchanged
         self.pairs: int | None = None            # the dim of which the graph has two in a byte
 
+    def __reduce__(self):
+        raise TypeError(f"pickle: a tensor belongs to its graph; got {self.name or 'one'!r}: keep serialize() "
+                        "of the graph")
+
     def _set(self, **fields):
         """Set fields, while no operation graph depends on them."""
         for name, value in fields.items():

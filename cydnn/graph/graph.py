@@ -371,5 +371,8 @@ class Graph:
     def __reduce__(self):
         return Graph, (list(self.nodes), list(self.tensors.values()), self.name)
 
+    def __repr__(self):
+        return f"<graph {self}>"
+
     def __str__(self):
         return " -> ".join(n.name for n in self.nodes)

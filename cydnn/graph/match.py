@@ -85,6 +85,9 @@ class Match:
         self.memory: dict = {}                   # of once_per_match
         self.told: dict | None = None            # {engine: what it offers}, shared by matches of one form
 
+    def __repr__(self):
+        return f"<match of {' -> '.join(self.graph.nodes[i].name for i in self.region.nodes)}>"
+
     @classmethod
     def single(cls, graph: Graph, number: int = 0) -> "Match":
         """One node alone."""

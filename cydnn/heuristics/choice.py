@@ -253,6 +253,9 @@ class Choice:
     def __str__(self):
         return self.text
 
+    def __repr__(self):
+        return f"<choice of {self.name} for {self.facts.name}>"
+
     def refused(self, part: Part) -> list:
         """[(engine, sentences)] of the engines that would not compute a part, or not in this form."""
         found = []
