@@ -18,11 +18,15 @@ from .arrays import is_array
 from .datatypes import _cudnn_to_torch_data_type, _is_torch_tensor
 from .enums import heur_mode
 from .handle import Handle, create_handle, current, get_handle, set_stream
+from .inspecting import Inspecting
+from .planning import Planning
 from .pygraph import pygraph
+from .stored import Stored
 from .tensor import tensor
+from .tuning import Tuning
 
-ASKED = ("get_workspace_size", "get_workspace_size_plan_at_index", "serialize", "deserialize",
-         "query_tensor_attributes_of_uid")
+ASKED = frozenset(("query_tensor_attributes_of_uid", *vars(Inspecting), *vars(Planning), *vars(Stored),
+                   *vars(Tuning)))               # what else is a method makes an operation
 BUILT_BY_ITSELF = (
     "build", "build_operation_graph", "build_plan_at_index", "build_plans", "check_support",
     "create_execution_plan", "create_execution_plans", "deselect_behavior_notes", "deselect_engines",

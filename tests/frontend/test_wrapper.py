@@ -132,6 +132,15 @@ def test_modes_alone_or_in_any_sequence(handle, modes):
     np.testing.assert_allclose(found["relu::OUT_0"], WANT, rtol=1e-5)
 
 
+def test_a_written_graph_is_looked_at(handle):
+    graph, y = written(handle)
+    assert graph.explain() == graph.explain(0) and "matmul" in graph.explain()
+    assert graph.inspect()["nodes"] and [t.get_name() for t in graph.get_outputs()] == [y.get_name()]
+    assert len(graph.get_inputs()) == 3 and graph.find_tensor(y.get_name()) is y
+    assert graph.estimate() and graph.backend_plan_entries() and graph.get_node("mm")
+    assert graph({"mm::A": A, "mm::B": B, "bias::1": BIAS})
+
+
 def test_errors_leave_the_block(handle):
     with pytest.raises(ZeroDivisionError):
         with cudnn.Graph(handle=handle, **TYPES):
