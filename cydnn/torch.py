@@ -26,12 +26,12 @@ from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
 from .functional.passes import of_layout, plain
 from .torch_operators import backward_of, refusal, registered
-from .torch_transforms import noted, one_by_one, proxies, transformed
+from .torch_theirs import FORWARD, fallbacks as _fallbacks, theirs
+from .torch_transforms import beyond, noted, one_by_one, proxies, transformed
 from .torch_recording import are_plain, has_tangent, inplace, is_transformed, is_watched, known, recorded
 
 _refused = Bounded(4096)                         # calls in place of torch's -> why ours refuse them, or ""
 _calls: Counter = Counter()
-_fallbacks: Counter = Counter()
 
 
 # ---- What is called ----
@@ -64,11 +64,11 @@ def _caller(function: Function, operator):
         numbers = {n: x for n, x in zip(function.arrays, arrays) if isinstance(x, (int, float))}
         tensors = [None if isinstance(x, (int, float)) else x for x in arrays]
         text = repr((numbers, plain(options)))
+        why = FORWARD if has_tangent(tensors) else "" if torch.compiler.is_compiling() else beyond()
+        if why:
+            return theirs(function, arrays, plain(options), why)
         if is_transformed():
             return transformed(function.name, text, *tensors)
-        if has_tangent(tensors):
-            raise NotSupported(f"{function.name}: tensors must have no tangents, as ours have no forward "
-                               "gradients; got one that has: call torch's function there")
         return operator(*tensors, text)
 
     def by_operator(*args, **kw):

@@ -81,7 +81,7 @@ def softshrink(input: Tensor, lambd: float = ..., *, dtype: Any = ...) -> Tensor
 def hardshrink(input: Tensor, lambd: float = ..., *, dtype: Any = ...) -> Tensor:
     """x where it is further than ``lambd`` from 0, else 0."""
 def threshold(input: Tensor, threshold: float, value: float, *, dtype: Any = ...) -> Tensor:
-    """x above the threshold, else ``value``."""
+    """x above the threshold, else ``value``; NaN stays."""
 def prelu(input: Tensor, weight: Tensor, *, dtype: Any = ...) -> Tensor:
     """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
 def softmin(input: Tensor, dim: int = ..., *, dtype: Any = ...) -> Tensor:

@@ -12,6 +12,7 @@ from .functional.arrays import HOST, Said, foreign_name, kind_of
 from .functional.passes import made_of, needs_result, of_layout, walked
 from .locks import Bounded
 from .status import BadParam, CydnnError, NotSupported
+from .torch_theirs import again
 
 LIBRARY = torch.library.Library("cydnn", "DEF")
 _backwards = Bounded(4096)                       # (function, layouts, options) -> the backward pass
@@ -169,6 +170,9 @@ def _autograd(function: Function):
 
     def backward(ctx, grad, *_):
         result, *rest = operands_of(function, ctx)
+        if torch.is_grad_enabled() and not torch._C._len_torch_dispatch_stack():
+            arrays, options = _arguments(function, rest[saves:], ctx.text)
+            return *again(function, arrays, options, grad, ctx.needs_input_grad[:count]), None
         wanted = [i for i in range(count) if ctx.needs_input_grad[i]]
         found = iter(operator(grad, result, rest[:saves], *rest[saves:], ctx.text, wanted))
         return (*[next(found) if i in wanted else None for i in range(count)], None)

@@ -13,6 +13,7 @@ from .functional.function import MOST
 from .functional.passes import needs_result, plain
 from .status import NotSupported
 from .torch_operators import backward_call, described_all
+from .torch_theirs import again
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
@@ -30,48 +31,37 @@ class Recording(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        return (_again if torch.is_grad_enabled() else _walked)(ctx, grad)
+        return None, *_gradients(ctx, grad, ctx.needs_input_grad[1:])
 
 
-def _walked(ctx, grad):
-    return None, *ctx.call.gradients(ctx.saved_tensors, grad, ctx.needs_input_grad)
-
-
-class Overwriting(Recording):
-    """The same of a function whose result is written over its input. What a gradient reads is a copy of the
-    input, or the result where the gradient is the same of both."""
+class Overwriting(torch.autograd.Function):
+    """The same of a function whose result is written over its input ``x``. What a gradient reads is ``kept``,
+    a copy of the input that autograd knows as one, or the result where the gradient is the same of both."""
 
     @staticmethod
-    def forward(ctx, call, x, *numbers):
-        kept = x if call.reads_either else x.clone()
-        call.forward.run((kept, *numbers), x)
+    def forward(ctx, call, x, *rest):
+        *numbers, kept = rest
+        call.forward.run((x if kept is None else kept, *numbers), x)
         ctx.mark_dirty(x)
         ctx.call = call
-        ctx.save_for_backward(kept)
+        ctx.save_for_backward(x if kept is None else kept)
         return x
 
-
-class Once(torch.autograd.Function):
-    """Gradients that were recorded, as functions of what they were made of: who differentiates them is
-    refused, whatever it is by."""
-
     @staticmethod
-    def forward(ctx, found, *of):
-        return tuple(found)
-
-    @staticmethod
-    def backward(ctx, *grads):
-        raise NotSupported("cydnn.torch: a gradient must not be differentiated again, as ours have no "
-                           "gradients of their own; got create_graph: call torch's functions there, outside "
-                           "of replaced()")
+    def backward(ctx, grad):
+        return None, *_gradients(ctx, grad, ctx.needs_input_grad[1:-1]), None
 
 
-def _again(ctx, grad):
-    """While the backward pass is recorded: what asks for the gradient of a gradient is refused."""
-    with torch.no_grad():
-        found = _walked(ctx, grad)
-    marked = iter(Once.apply([x for x in found if x is not None], grad, *ctx.saved_tensors))
-    return tuple([None if x is None else next(marked) for x in found])
+def _gradients(ctx, grad, needed) -> list:
+    """Of each argument, or None. While the backward pass is recorded, as their own gradients may be asked
+    for: by torch's function."""
+    call = ctx.call
+    if not torch.is_grad_enabled():
+        return call.gradients(ctx.saved_tensors, grad, needed)
+    arrays = list(call.numbers)
+    for i, x in zip(call.kept, ctx.saved_tensors):
+        arrays[i] = x
+    return again(call.function, arrays, call.options, grad, needed)
 
 
 class RecordedCall:
@@ -114,7 +104,7 @@ class RecordedCall:
         key = self.row(grad), needed
         found = self.backwards.get(key)
         if found is None:
-            wanted = [i for i, is_needed in enumerate(needed[1:]) if is_needed]
+            wanted = [i for i, is_needed in enumerate(needed) if is_needed]
             with Chosen(self.chosen):            # of the forward pass, whatever thread this is
                 found = wanted, backward_call(self.function, every, self.options, wanted)
             if len(self.backwards) >= MOST:
@@ -139,7 +129,7 @@ class OverwritingCall(RecordedCall):
     def run(self, arrays):
         x = arrays[0]
         if self.records:
-            return Overwriting.apply(self, *arrays)
+            return Overwriting.apply(self, *arrays, None if self.reads_either else x.clone())
         self.forward.run(arrays, x)
         return x
 

@@ -8,6 +8,7 @@ import torch
 from .functional import FUNCTIONS
 from .status import NotSupported
 from .torch_operators import LIBRARY, context_of, operands_of
+from .torch_theirs import FORWARD, TWICE
 
 
 def _once_only(ctx, what: str):
@@ -88,6 +89,13 @@ def _example(x, dim, i):
 def proxies(args, kw) -> list:
     """The arguments that stand for tensors while torch.fx traces."""
     return [x for x in (*args, *kw.values()) if isinstance(x, torch.fx.Proxy)]
+
+
+def beyond() -> str:
+    """What transforms at work want that ours do not have; "" where it is one gradient."""
+    kinds = torch._C._functorch.TransformType
+    keys = [one.key() for one in torch._C._functorch.get_interpreter_stack() or ()]
+    return FORWARD if kinds.Jvp in keys else TWICE if keys.count(kinds.Grad) > 1 else ""
 
 
 def noted(call, args, kw):

@@ -37,7 +37,8 @@ HEIGHTS = (                                      # the lowest first; rooms of on
     "tune",
     "legacy frontend bench functional",
     # descriptors: handles, caches and facts of devices are the front end's
-    "torch_attention torch_names torch_operators",
+    "torch_attention torch_names torch_theirs",
+    "torch_operators",
     "torch_recording torch_transforms",
     "backend torch jax",
     "cudnn",

@@ -36,8 +36,8 @@ cdef class Runner:
     ``execute``: of the plan. ``slots``: of each pointer the number of an argument, or ~ that of a result.
     ``makes``: what makes each result; they are given as a tuple where ``is_tuple``. ``stream``: gives the
     stream, or None; ``space``: makes the workspace, or None where there is none, of ``size_bytes``. ``name``:
-    of the function, in errors. A subclass has ``refuse_out``, and ``run_all`` where it has more to do: then it
-    sets ``is_plain`` to False.
+    of the function, in errors. A subclass has ``refuse_out``, and ``run_all`` where it has more to do: then
+    it sets ``is_plain`` to False.
     """
 
     def __init__(self, str name, execute, tuple slots, tuple makes, bint is_tuple, stream, space,

@@ -44,8 +44,8 @@ class tensor:
         self.pairs: int | None = None            # the dim of which the graph has two in a byte
 
     def __reduce__(self):
-        raise TypeError(f"pickle: a tensor belongs to its graph; got {self.name or 'one'!r}: keep serialize() "
-                        "of the graph")
+        raise TypeError(f"pickle: a tensor belongs to its graph; got {self.name or 'one'!r}: keep "
+                        "serialize() of the graph")
 
     def _set(self, **fields):
         """Set fields, while no operation graph depends on them."""

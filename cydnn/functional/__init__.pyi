@@ -488,19 +488,19 @@ hardshrink: _hardshrink
 """x where it is further than ``lambd`` from 0, else 0."""
 
 class _threshold(Protocol):
-    """x above the threshold, else ``value``."""
+    """x above the threshold, else ``value``; NaN stays."""
     @overload
     def __call__(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """x above the threshold, else ``value``."""
+        """x above the threshold, else ``value``; NaN stays."""
     @overload
     def __call__(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
     @overload
     def prepare(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """x above the threshold, else ``value``."""
+        """x above the threshold, else ``value``; NaN stays."""
     @overload
     def prepare(self, input: A, threshold: float, value: float, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 threshold: _threshold
-"""x above the threshold, else ``value``."""
+"""x above the threshold, else ``value``; NaN stays."""
 
 class _prelu(Protocol):
     """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""

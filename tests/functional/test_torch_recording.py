@@ -66,7 +66,7 @@ def test_one_tensor_twice_is_not_the_call_with_two(made):
 
 
 def test_what_is_saved_is_torchs():
-    """Hooks of saved tensors, checkpoints, changes in place; a gradient of a gradient is refused."""
+    """Hooks of saved tensors, checkpoints, changes in place."""
     want, = gradients(T.gelu, X)
     with torch.autograd.graph.save_on_cpu():
         y = C.gelu(X)
@@ -78,13 +78,6 @@ def test_what_is_saved_is_torchs():
     changed.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-    dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
-    with pytest.raises(RuntimeError, match="cydnn.torch: a gradient must not be differentiated again"):
-        (dx.sum() + X.sum()).backward()
-    for onlooker in (contextlib.nullcontext, torch.profiler.profile):        # or the operator's own backward
-        with onlooker(), pytest.raises(NotSupported, match="a gradient must not be differentiated again"):
-            dx, = torch.autograd.grad(C.gelu(X).sum(), X, create_graph=True)
-            torch.autograd.grad(dx.sum(), X, allow_unused=True)
 
 
 def test_running_statistics_move_once_a_step():
@@ -120,7 +113,7 @@ def test_a_subclass_and_a_forward_gradient_take_the_dispatcher(made):
         pass
     C.mul(X, Y)
     assert isinstance(C.mul(X.detach().as_subclass(Own), Y), Own) and made == ["mul"]
-    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotSupported, match="no tangents"):
+    with torch.autograd.forward_ad.dual_level():
         C.mul(torch.autograd.forward_ad.make_dual(X.detach(), Y.detach()), Y)
     assert made == ["mul"]
 
