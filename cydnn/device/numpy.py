@@ -32,15 +32,18 @@ class HostBuffer(Buffer):
             raise AllocFailed(f"alloc: {self.bytes} bytes could not be had on the host") from None
         self.ptr = -(-self._store.ctypes.data // 256) * 256
 
-    @property
-    def __array_interface__(self):
-        ptr, size, _ = self.__cydnn_memory__()
-        return {"shape": (size,), "typestr": "|u1", "data": (ptr, False), "version": 3}
-
-    def __dlpack__(self, **how):
+    def _array(self) -> np.ndarray:
+        """The memory, which outlives ``free`` with it."""
         ptr, size, _ = self.__cydnn_memory__()
         start = ptr - self._store.ctypes.data
-        return self._store[start:start + size].__dlpack__(**how)         # it outlives ``free``
+        return self._store[start:start + size]
+
+    @property
+    def __array_interface__(self):
+        return {"shape": (self.bytes,), "typestr": "|u1", "data": self._array(), "version": 3}
+
+    def __dlpack__(self, **how):
+        return self._array().__dlpack__(**how)
 
     def __dlpack_device__(self):
         return self._store.__dlpack_device__() if self.ptr else (1, 0)

@@ -1,7 +1,9 @@
 """Memory that a device gives: sizes, what is freed, copies of the object, copies of the bytes."""
 import copy
 import pickle
+import gc
 import sys
+import weakref
 from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
@@ -54,12 +56,18 @@ def test_a_block_frees_it(device):
 
 
 def test_memory_of_the_host_is_given_to_others():
-    """By DLPack; what was given stays when the buffer is freed, and a freed one gives nothing."""
+    """By DLPack and as an array; what was given stays when the buffer is freed, and a freed one gives
+    nothing."""
     with devices.get("numpy").alloc(8) as buffer:
-        view = np.from_dlpack(buffer)
+        view, array = np.from_dlpack(buffer), np.asarray(buffer)
         view[:] = range(8)
-        assert (view.ctypes.data, list(np.asarray(buffer))) == (buffer.ptr, list(range(8)))
-    assert list(view) == list(range(8)) and buffer.__dlpack_device__() == (1, 0)
+        assert view.ctypes.data == array.ctypes.data == buffer.ptr and array.flags.writeable
+        store = weakref.ref(buffer._store)
+    del view
+    gc.collect()
+    assert store() is not None and list(array) == list(range(8)) and buffer.__dlpack_device__() == (1, 0)
+    del array
+    assert store() is None and np.asarray(devices.get("numpy").alloc(0)).shape == (0,)
     with pytest.raises(BadParam, match="must be memory that was not freed"):
         np.from_dlpack(buffer)
 
