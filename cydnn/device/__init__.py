@@ -182,7 +182,10 @@ class Chosen(ContextDecorator):
 class _Room(ModuleType):
     """This module, which is called too."""
 
-    def __call__(self, device) -> Chosen:
+    def __call__(self, device=...) -> Chosen:
+        if device is ...:
+            raise TypeError("device() must be given a device or its name: the default is "
+                            "cydnn.device.default()")
         return Chosen(device)
 
 

@@ -61,6 +61,8 @@ class NumpyArrays:
     def said(self, name: str, x) -> Said:
         unmasked(name, x)
         size = max(x.itemsize, 1)
+        if min(x.strides, default=0) < 0:
+            raise BadParam(f"{name}: strides must be >= 0; got {x.strides} bytes: pass a copy of it")
         if any(s % size for s in x.strides):
             raise BadParam(f"{name}: strides must be whole elements of {size} bytes; got {x.strides} bytes: "
                            "pass a copy of it")
@@ -109,12 +111,20 @@ class TorchArrays:
                            "tensor that does: call cydnn.torch's function of that name, or use "
                            "torch.no_grad()")
         if x.is_nested or x.layout is not torch.strided or x.is_conj() or x.is_neg():
+            which = "nested" if x.is_nested else "conjugated" if x.is_conj() else "negated"
             raise BadParam(f"{name}: must be a strided tensor, neither nested, conjugated nor negated; got "
-                           f"{'a nested one' if x.is_nested else x.layout}")
+                           f"{x.layout if x.layout is not torch.strided else f'a {which} one'}")
         if place not in ("cpu", "cuda"):
             raise BadParam(f"{name}: must be on the CPU or a CUDA device; got {place}")
         where = HOST if place == "cpu" else f"cuda:{x.device.index}"
-        return _said(name, x.shape, x.stride(), x.dtype, where, x.data_ptr())
+        try:
+            address = x.data_ptr()
+        except RuntimeError:                     # of a transform
+            address = 0
+        if not address and x.numel():
+            raise BadParam(f"{name}: must have memory; got a {type(x).__name__} without: call cydnn.torch's "
+                           "function of that name")
+        return _said(name, x.shape, x.stride(), x.dtype, where, address)
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
         """On the only GPU, or the CPU: torch's short way, past its dispatcher, where it has one."""

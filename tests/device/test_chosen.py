@@ -43,6 +43,12 @@ def test_plans_and_handles_that_name_none_take_it():
         assert plan.build(F.relu.prepare(X).plan.graph).device is g.own_handle.device
 
 
+def test_it_is_given_a_device():
+    with cydnn.device(device="numpy") as device, pytest.raises(TypeError, match="the default is cydnn"):
+        assert device is cydnn.device.default()
+        cydnn.device()
+
+
 def test_it_ends_with_an_error_and_is_of_one_thread_and_task():
     seen: list = []
     with pytest.raises(ZeroDivisionError), cydnn.device("ptx:sm_80"):

@@ -90,6 +90,9 @@ def test_parameters_are_tensors():
     (lambda: F.relu(M.numpy(), out=torch.empty(3, 4)), "relu: out must be an array of NumPy, as the others"),
     (lambda: F.relu.prepare(M)(M.clone().requires_grad_()), "relu: tensors must not require a gradient, as"),
     (lambda: F.relu(M.to("meta")), "relu: input: must be on the CPU or a CUDA device; got meta"),
+    (lambda: torch.vmap(F.relu)(M), "relu: input: must have memory; got a Tensor without: call"),
+    (lambda: F.relu(M.to(torch.cfloat).conj().imag),
+     "neither nested, conjugated nor negated; got a negated one"),
     (lambda: F.relu(M.to_sparse()), "relu: input: must be a strided tensor"),
     (lambda: torch_functions.add(M, M.int().numpy()[0, 0]), "other: must be an array or a number of Python"),
     (lambda: F.add(M, V.numpy()), "arrays must be of one library; got input of torch and other of")])

@@ -25,7 +25,8 @@ def wide(*shape):
 
 MORE = {                                         # name: (ours, arrays)
     "conv": (lambda x, w, b: C.conv(x, w, b, 2, 1), (wide(1, 2, 5, 5), wide(4, 2, 3, 3), wide(4))),
-    "matmul": (C.matmul, (wide(2, 3, 4), wide(4, 5))), "one tensor": (lambda x: C.matmul(x, x), (wide(3, 3),)),
+    "matmul": (C.matmul, (wide(2, 3, 4), wide(4, 5))),
+    "one tensor": (lambda x: C.matmul(x, x), (wide(3, 3),)),
     "linear": (C.linear, (wide(3, 4), wide(5, 4), wide(5))),
     "layer_norm": (lambda x, w: C.layer_norm(x, 4, w), (wide(3, 4), wide(4))),
     "rms_norm": (lambda x, w: C.rms_norm(x, (4,), w), (wide(3, 4), wide(4))),
@@ -50,7 +51,8 @@ def test_gradients_of_gradients_are_those_of_torch(name):
         found.append(torch.autograd.grad(sum(g.square().sum() for g in first), own, allow_unused=True))
     for mine, right in zip(*found):
         assert (mine is None) == (right is None)
-        assert mine is None or torch.allclose(mine, right, rtol=2e-3, atol=2e-3 * float(right.abs().max() + 1))
+        scale = 0 if right is None else float(right.abs().max() + 1)
+        assert mine is None or torch.allclose(mine, right, rtol=2e-3, atol=2e-3 * scale)
 
 
 @pytest.mark.parametrize("name", MORE)
@@ -88,7 +90,7 @@ def test_transforms_beyond_one_gradient():
         assert torch.allclose(forward_ad.unpack_dual(dual).tangent, X * X.exp())
         assert C.report() == "exp: 1 by torch: forward gradients"
     q = torch.randn(1, 1, 3, 4)
-    with pytest.raises(NotSupported, match="attention: dropout_p must be 0 where derivatives are torch's; got"):
+    with pytest.raises(NotSupported, match="attention: dropout_p must be 0 where derivatives are torch's"):
         jvp(lambda q: C.attention(q, q, q, dropout_p=0.5, seed=3), (q,), (q,))
     with pytest.raises(NotSupported, match="linear: forward gradients are torch's, which must take the arg"):
         jvp(lambda x: C.linear(x, W.int()), (X,), (X,))
