@@ -1,8 +1,11 @@
 # Printed by tools/print_stubs.py.
 
-from typing import Any
+from contextlib import ContextDecorator as _ContextDecorator
+from typing import Any, Protocol as _Protocol
+import numpy as _np
 from . import backend as backend, bench as bench, cudnn as cudnn, dtypes as dtypes, engines as engines, frontend as frontend, functional as functional, heuristics as heuristics, kernels as kernels, ops as ops, plan as plan, status as status
-from .device import Chosen as _Chosen
+from .device import DeviceFacts as _DeviceFacts
+from .device.buffer import Buffer as _Buffer
 from .dtypes import dtype as dtype
 from .frontend import attention_implementation as attention_implementation
 from .frontend import backend_version as backend_version
@@ -83,6 +86,29 @@ from .status import last_error_string as getLastErrorString
 
 __version__: str
 
+class _Device(_Protocol):
+    """What every device has."""
+    name: str
+    facts: _DeviceFacts
+    context: Any
+    def alloc(self, size_bytes: Any) -> _Buffer:
+        """Device memory, freed with the object. Raises AllocFailed."""
+    def compile(self, plan: Any) -> Any:
+        """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
+        left to be patched at execute. Between guards, if CYDNN_DEBUG asks for them."""
+    def copy_in(self, ptr: Any, array: Any, stream: Any = ...) -> None:
+        """Copy a NumPy array, packed in C order, to ``ptr``."""
+    def copy_out(self, ptr: Any, array: Any, stream: Any = ...) -> _np.ndarray:
+        """Fill a C-contiguous NumPy array from ``ptr``; returns it."""
+    def create_stream(self) -> Any:
+        ...
+    def memset(self, ptr: Any, value: Any, size_bytes: Any, stream: Any = ...) -> None:
+        ...
+    def synchronize(self, stream: Any = ...) -> None:
+        """Wait for a stream, or for everything when none is given."""
+class _Chosen(_ContextDecorator):
+    def __enter__(self) -> _Device: ...
+    def __exit__(self, *error: Any) -> None: ...
 class _device:
     """``with cydnn.device("numpy"):`` inside, in this thread (or task of asyncio), the device is the default:
     of plans and handles that name none, and of functions on arrays of the host. Arrays of a GPU stay there.
@@ -93,10 +119,10 @@ class _device:
         of plans and handles that name none, and of functions on arrays of the host. Arrays of a GPU stay there.
         Gives the device. Blocks nest; the object may be entered again, and decorates functions. None: the usual
         default."""
-    def default(self) -> Any:
+    def default(self) -> _Device:
         """The device that this thread chose; else the first CUDA device when one is usable, else the NumPy
         device. Says once, in the log, which of these it is and why."""
-    def get(self, device: Any = ...) -> Any:
+    def get(self, device: Any = ...) -> _Device:
         """The device of a name (``"cuda:0"``, ``"cuda"``, ``"numpy"`` or ``"cpu"``), of a CUDA device's number,
         or of a device of torch, CuPy or cuda.core; the default for None; a device gives itself. One object a
         device.

@@ -79,7 +79,7 @@ def softshrink(input: Array, lambd: float = ..., *, dtype: Any = ...) -> Array:
 def hardshrink(input: Array, lambd: float = ..., *, dtype: Any = ...) -> Array:
     """x where it is further than ``lambd`` from 0, else 0."""
 def threshold(input: Array, threshold: float, value: float, *, dtype: Any = ...) -> Array:
-    """x above the threshold, else ``value``."""
+    """x above the threshold, else ``value``; NaN stays."""
 def prelu(input: Array, weight: Array, *, dtype: Any = ...) -> Array:
     """x above 0, weight * x below: weight (1,), or (c,) for input (n, c, …)."""
 def softmin(input: Array, dim: int = ..., *, dtype: Any = ...) -> Array:

@@ -16,6 +16,9 @@ sys.path.insert(0, str(PACKAGE.parent))
 import cydnn
 from cydnn import backend, functional
 from cydnn.backend.constants import constants
+from cydnn.device.cuda import CudaDevice
+from cydnn.device.numpy import NumpyDevice
+from cydnn.device.ptx import PtxDevice
 from cydnn.legacy import CONSTANTS, FUNCTIONS
 
 HEAD = "# Printed by tools/print_stubs.py.\n"
@@ -49,9 +52,10 @@ def parameters(signature, types=None, skip=()) -> list[str]:
 def functions() -> str:
     """cydnn.functional: a class for each function, as it has ``prepare``."""
     lines = [HEAD, "from typing import Any, Generic, Literal, Protocol, Sequence, TypeVar, overload\n",
+             "from ..plan import ExecutionPlan",
              "from .function import Function as Function, forget as forget\n",
              'A = TypeVar("A")\nInts = int | Sequence[int]\nFUNCTIONS: dict[str, Function]\n',
-             "class Prepared(Generic[A]):", doc(functional.Prepared, 4) + "    plan: Any",
+             "class Prepared(Generic[A]):", doc(functional.Prepared, 4) + "    plan: ExecutionPlan",
              "    def explain(self) -> str: ...",
              "    def __call__(self, *arrays: Any, out: A | None = ...) -> A: ...\n"]
     for name, one in functional.FUNCTIONS.items():
@@ -136,8 +140,10 @@ def graph() -> str:
 def package() -> str:
     """The names of cydnn, each from where it is."""
     modules = [n for n in cydnn._MODULES.split() if n != "device"]
-    lines = [HEAD, "from typing import Any", f"from . import {', '.join(f'{n} as {n}' for n in modules)}",
-             "from .device import Chosen as _Chosen"]
+    lines = [HEAD, "from contextlib import ContextDecorator as _ContextDecorator",
+             "from typing import Any, Protocol as _Protocol", "import numpy as _np",
+             f"from . import {', '.join(f'{n} as {n}' for n in modules)}",
+             "from .device import DeviceFacts as _DeviceFacts", "from .device.buffer import Buffer as _Buffer"]
     for name, room in sorted(cydnn._HOME.items(), key=lambda pair: pair[::-1]):
         lines.append(f"from .{room} import {name} as {name}")
     errors = [n for n in cydnn.__all__ if n not in cydnn._HOME and n != "getLastErrorString"]
@@ -146,13 +152,27 @@ def package() -> str:
                       "__version__: str\n", *callable_module(), ""])
 
 
+def devices() -> list[str]:
+    """What every device has, and the block that chooses one."""
+    results = dict(alloc="_Buffer", copy_out="_np.ndarray", create_stream="Any", compile="Any")
+    lines = ["class _Device(_Protocol):", '    """What every device has."""', "    name: str",
+             "    facts: _DeviceFacts", "    context: Any"]
+    for name, one in inspect.getmembers(CudaDevice, callable):
+        if not name.startswith("_") and hasattr(NumpyDevice, name) and hasattr(PtxDevice, name):
+            given = ", ".join(parameters(inspect.signature(one)))
+            lines += [f"    def {name}({given}) -> {results.get(name)}:",
+                      doc(one, 8).rstrip() if one.__doc__ else "        ..."]
+    return [*lines, "class _Chosen(_ContextDecorator):", "    def __enter__(self) -> _Device: ...",
+            "    def __exit__(self, *error: Any) -> None: ..."]
+
+
 def callable_module() -> list[str]:
     """cydnn.device, a module that is called too."""
-    lines = ["class _device:", doc(cydnn.device.Chosen, 4).rstrip(),
+    lines = [*devices(), "class _device:", doc(cydnn.device.Chosen, 4).rstrip(),
              "    def __call__(self, device: Any) -> _Chosen:", doc(cydnn.device.Chosen, 8).rstrip()]
     for name in ("default", "get", "is_device", "names"):
         one = getattr(cydnn.device, name)
-        result = dict(is_device="bool", names="list[str]").get(name, "Any")
+        result = dict(is_device="bool", names="list[str]").get(name, "_Device")
         given = ", ".join(["self", *parameters(inspect.signature(one))])
         lines += [f"    def {name}({given}) -> {result}:", doc(one, 8).rstrip()]
     return [*lines, "    def __getattr__(self, name: str) -> Any: ...", "device: _device"]

@@ -2,6 +2,7 @@
 
 from typing import Any, Generic, Literal, Protocol, Sequence, TypeVar, overload
 
+from ..plan import ExecutionPlan
 from .function import Function as Function, forget as forget
 
 A = TypeVar("A")
@@ -13,7 +14,7 @@ class Prepared(Generic[A]):
 
     ``plan``: what runs. Call it with the arrays in the order of the function's arguments, those that were
     absent left out or None."""
-    plan: Any
+    plan: ExecutionPlan
     def explain(self) -> str: ...
     def __call__(self, *arrays: Any, out: A | None = ...) -> A: ...
 

@@ -79,6 +79,9 @@ def test_programs_are_clean_and_mistakes_are_found(checker, tmp_path):
 
 COMPLETED = {"cydnn": "cydnn.__all__", "cydnn.cudnn": "cydnn.cudnn.__all__",
              "cydnn.functional": "cydnn.functional.FUNCTIONS", "cydnn.backend": "cydnn.backend.__all__",
+             "cydnn.device.get()": "'alloc copy_in copy_out memset synchronize facts name'.split()",
+             "cydnn.device.get().alloc(8)": "['ptr', 'bytes', 'free']",
+             "cydnn.conv.prepare(1, 2).plan": "vars(cydnn.plan.ExecutionPlan)",
              "cydnn.frontend": "cydnn.frontend.__all__", "cydnn.pygraph()": "dir(cydnn.pygraph)",
              "cydnn.frontend.Graph().__enter__()": "dir(cydnn.pygraph)"}
 
