@@ -80,6 +80,14 @@ class Compiler:
         raise ContractError("nvcc: must be in PATH, in CUDA_HOME/bin, or installed with "
                             f'`pip install "cuda-toolkit[nvcc,cccl]=={NVCC_RELEASE}.*"`; got none of them')
 
+    def refuse(self, targets):
+        """Raise ContractError for a target that nvcc does not know, once and not for every variant."""
+        known = subprocess.run([self.nvcc, "--list-gpu-arch"], capture_output=True, text=True).stdout.split()
+        for target in targets:
+            if known and target.replace("sm_", "compute_").rstrip("af") not in known:
+                raise ContractError(f"--arch must be one that nvcc {self.version} compiles for, "
+                                    f"{' '.join(known).replace('compute_', 'sm_')}; got {target}")
+
     def compile(self, variant: Variant, target: str, src: Path) -> str:
         """The normalised PTX of a variant."""
         with tempfile.TemporaryDirectory() as work:
@@ -257,6 +265,8 @@ def build(tree: Tree, out: Path, arguments) -> list[str]:
                 else missing_images(manifest, variant, targets, out, any_nvcc=arguments.any_nvcc))
         jobs += [(variant, target) for target in dict.fromkeys(todo)]
     compiler = Compiler(any_nvcc=arguments.any_nvcc) if jobs else None
+    if compiler:
+        compiler.refuse(arguments.arch)
     errors, done = list(tree.errors), []
     pool = ThreadPoolExecutor(arguments.jobs)
     try:

@@ -306,6 +306,13 @@ def test_every_type(tmp_path):
     assert code == 0, said
 
 
+@needs_nvcc
+def test_a_target_that_nvcc_does_not_know_is_said_once(tmp_path):
+    code, said = run("--arch", "sm_999", "--overlay", str(tmp_path))
+    assert code == 1 and re.search("--arch must be one that nvcc .* compiles for, .*; got sm_999$", said)
+    assert len(said.strip().splitlines()) == 1 and not any(tmp_path.iterdir())
+
+
 def test_reads_without_a_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
