@@ -242,6 +242,9 @@ def _call_of(function: Function, *args, **kw):
     found = [_array(f"{name}: {function.arrays[i]}", arrays[i]) for i in present]
     if not found:
         return function(*args, **kw)             # says what it wants
+    is_whole = name in ("sum", "prod") and found[0].dtype.kind in "biu"
+    if is_whole and options[-1] is None and not jax.config.jax_enable_x64:
+        options = (*options[:-1], "i32")         # the widest that there is
     return _bound(function, present, numbers, options, CHOSEN.get()).call(*found)
 
 

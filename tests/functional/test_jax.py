@@ -195,6 +195,12 @@ def test_running_statistics_do_not_move():
     near(C.batch_norm(X, V, jnp.abs(V)), (X - channels(V)) / jnp.sqrt(channels(jnp.abs(V)) + 1e-5))
 
 
+def test_sums_of_whole_numbers_are_of_the_widest_type():
+    for call in (C.sum, jax.jit(C.sum)):
+        assert call(jnp.full(300, 100, jnp.int8)) == 30000 and call(M > -99).dtype == jnp.int32
+    assert C.sum(M > -99, dtype="i8").dtype == jnp.int8
+
+
 def test_names():
     assert set(dir(C)) == set(cydnn.functional.FUNCTIONS) and C.conv.__doc__ == cydnn.conv.__doc__
     with pytest.raises(AttributeError, match="did you mean relu"):
