@@ -91,11 +91,9 @@ class _Device(_Protocol):
     name: str
     facts: _DeviceFacts
     context: Any
+    def compile(self, plan: Any) -> Any: ...
     def alloc(self, size_bytes: Any) -> _Buffer:
         """Device memory, freed with the object. Raises AllocFailed."""
-    def compile(self, plan: Any) -> Any:
-        """The tape of a plan: images chosen and loaded, parameters packed, pointers and scalars
-        left to be patched at execute. Between guards, if CYDNN_DEBUG asks for them."""
     def copy_in(self, ptr: Any, array: Any, stream: Any = ...) -> None:
         """Copy a NumPy array, packed in C order, to ``ptr``."""
     def copy_out(self, ptr: Any, array: Any, stream: Any = ...) -> _np.ndarray:

@@ -143,7 +143,8 @@ def package() -> str:
     lines = [HEAD, "from contextlib import ContextDecorator as _ContextDecorator",
              "from typing import Any, Protocol as _Protocol", "import numpy as _np",
              f"from . import {', '.join(f'{n} as {n}' for n in modules)}",
-             "from .device import DeviceFacts as _DeviceFacts", "from .device.buffer import Buffer as _Buffer"]
+             "from .device import DeviceFacts as _DeviceFacts",
+             "from .device.buffer import Buffer as _Buffer"]
     for name, room in sorted(cydnn._HOME.items(), key=lambda pair: pair[::-1]):
         lines.append(f"from .{room} import {name} as {name}")
     errors = [n for n in cydnn.__all__ if n not in cydnn._HOME and n != "getLastErrorString"]
@@ -154,11 +155,11 @@ def package() -> str:
 
 def devices() -> list[str]:
     """What every device has, and the block that chooses one."""
-    results = dict(alloc="_Buffer", copy_out="_np.ndarray", create_stream="Any", compile="Any")
+    results = dict(alloc="_Buffer", copy_out="_np.ndarray", create_stream="Any")
     lines = ["class _Device(_Protocol):", '    """What every device has."""', "    name: str",
-             "    facts: _DeviceFacts", "    context: Any"]
+             "    facts: _DeviceFacts", "    context: Any", "    def compile(self, plan: Any) -> Any: ..."]
     for name, one in inspect.getmembers(CudaDevice, callable):
-        if not name.startswith("_") and hasattr(NumpyDevice, name) and hasattr(PtxDevice, name):
+        if name[0] != "_" and name != "compile" and hasattr(NumpyDevice, name) and hasattr(PtxDevice, name):
             given = ", ".join(parameters(inspect.signature(one)))
             lines += [f"    def {name}({given}) -> {results.get(name)}:",
                       doc(one, 8).rstrip() if one.__doc__ else "        ..."]
