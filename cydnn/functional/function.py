@@ -84,7 +84,7 @@ class Prepared(Runner):
     def run_all(self, arrays, out):
         """The run where there is more to do: numbers, truth values, other libraries, several results."""
         kind, like = self._kind, arrays[0]
-        results = [make() for make in self._makers] if out is None else self._given(out)
+        results = [make() for make in self._makers] if out is None else [out]
         pointers = [arrays[i] if i >= 0 else results[~i] for i in self._slots]
         for x in pointers:
             self.refuse_number(x)
@@ -106,19 +106,16 @@ class Prepared(Runner):
 
     def refuse_out(self, out):
         """What is written into is an array of the library that the others are of."""
+        if self._kind.is_foreign:
+            raise BadParam(f"{self.function.name}: out must be absent, as arrays of this library do not "
+                           f"change; got {shown(out)}")
         try:
             kind = kind_of(out)
         except BadParam:
             kind = None
-        if kind is not self._kind and not self._kind.is_foreign:
+        if kind is not self._kind:
             raise BadParam(f"{self.function.name}: out must be an array of {self._kind.name}, as the others "
                            f"are; got {shown(out)}")
-
-    def _given(self, out) -> list:
-        if self._kind.is_foreign:
-            raise BadParam(f"{self.function.name}: out must be absent, as arrays of this library do not "
-                           f"change; got {shown(out)}")
-        return [out]
 
 
 class Function(Caller):
