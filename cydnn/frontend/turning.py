@@ -73,10 +73,14 @@ class TurningOperations:
                       for ends in ((0, dims[3] - count), (dims[3] - count, dims[3])))
         tail = self._turned(method, argument, tail, cos, sin, "half", inverse, compute_data_type,
                             f"{name}::turned")
-        return self.concatenate([self._scaled(head, scale, name), tail], 3, name=name)
+        kind = x.get_data_type() if x.is_virtual or x.get_data_type() is not NOT_SET else self.types[0]
+        head = self._scaled(head, scale, name, keeps=kind is self.types[1])
+        return self.concatenate([head, tail], 3, name=name)
 
-    def _scaled(self, t, scale, name) -> tensor:
-        if scale == 1:
+    def _scaled(self, t, scale, name, keeps=True) -> tensor:
+        """A tensor times a number, of the type of virtual tensors; as it is where that changes nothing, unless
+        it has another type (not ``keeps``)."""
+        if scale == 1 and keeps:
             return t
         factor = self.tensor_scalar(scale, scalar_type.COMPILE_TIME_CONST)
         return self.mul(t, factor, name=f"{name}::{len(self.steps)}")

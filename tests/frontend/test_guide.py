@@ -128,6 +128,21 @@ def test_rotary_embedding_by_angles(handle, count):
     np.testing.assert_allclose(back, x, atol=1e-5)
 
 
+def test_a_part_of_rows_is_turned_in_the_type_of_virtual_tensors(handle):
+    """What is not turned has it too, whatever type the input has."""
+    x, angle = drawn(1, 2, 5, 16).astype(np.float16), drawn(5, 1, 1, 8)
+    g = cudnn.pygraph(io_data_type=cudnn.data_type.HALF, handle=handle,
+                      intermediate_data_type=cudnn.data_type.FLOAT)
+    X, F = g.tensor_like(x), g.tensor_like(angle)
+    y = g.rope(X, F, rope_dim=8).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    found = np.empty_like(x)
+    g.execute({X: x, F: angle, y: found}, np.empty(g.get_workspace_size(), np.uint8))
+    (a, b), (c, d) = ((z[..., 8:12].astype(float), z[..., 12:].astype(float)) for z in (x, found))
+    np.testing.assert_array_equal(found[..., :8], x[..., :8])
+    np.testing.assert_allclose(c + 1j * d, (a + 1j * b) * np.exp(1j * angle[:, 0, 0, :4]), atol=4e-3)
+
+
 @pytest.mark.parametrize("given, sentence", [
     (dict(), "freqs must be given, or cos and sin in its place; got neither"),
     (dict(cos="f"), "freqs must be given, or cos and sin in its place; got others"),
