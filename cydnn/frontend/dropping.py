@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..given import real, shown
 from ..ops import Pointwise, Sdpa, rows
 from ..status import BadParam
-from .enums import data_type
+from .enums import data_type, scalar_type
 from .tensor import tensor
 
 FORMS = "(probability, seed, offset), or (mask, scale) of tensors"
@@ -33,7 +33,8 @@ class DroppingOperations:
         """A tensor of factors times a number."""
         places = []
         for t in given:
-            t = t if isinstance(t, tensor) else self.tensor_scalar(real(f"{name}: dropout's scale", t))
+            t = t if isinstance(t, tensor) else self.tensor_scalar(
+                real(f"{name}: dropout's scale", t), scalar_type.COMPILE_TIME_CONST)
             known = [operand for operand, (_, other) in extras.items() if other is t]
             places.append(known[0] if known else f"extras.{len(extras)}")
             extras = extras | {places[-1]: ("dropout", self._mine(name, "dropout", t))}

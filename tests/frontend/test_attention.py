@@ -260,10 +260,11 @@ def test_dropout_and_what_it_keeps(world, share):
     world.close_to(stats, sums, 3e-3, 3e-3)
 
 
-def test_dropout_by_a_mask(world):
+@pytest.mark.parametrize("is_number", [False, True])
+def test_dropout_by_a_mask(world, is_number):
     mask = world.random((B, 1, S, KV), "f32", "nchw")
     call = Called(world, mask=mask, factor=made(world, np.full((1, 1, 1, 1), 1.5, "f")))
-    o, _ = call.run(dropout=(call.tensors["mask"], call.tensors["factor"]))
+    o, _ = call.run(dropout=(call.tensors["mask"], 1.5 if is_number else call.tensors["factor"]))
     q, k, v = (call.memory[n] for n in "qkv")
     weights = np.exp(heads(q) @ heads(k).swapaxes(2, 3) - expected(q, k, v)[1]) * mask * 1.5
     world.close_to(o, weights @ heads(v), 3e-3, 3e-3)
