@@ -60,7 +60,8 @@ class AttentionOperations(DroppingOperations):
                                 scalars={**self._scale(name, attn_scale), **numbers})
             asked = dict(score_max=score_max, score_sum_exp=score_sum_exp)
             self._also(name, **{n: (n, t) for n, t in asked.items()})
-            self._dumped(name, rng_dump, dropout, q, k)
+            self._dumped(name, rng_dump, dropout, space_of(q, k, paged_attention_k_table,
+                                                           paged_attention_max_seq_len_kv))
             return [made["o"], self._in_log2(name, made.get("stats"), stats_use_log2)]
 
     scaled_dot_product_flash_attention = sdpa
@@ -102,7 +103,7 @@ class AttentionOperations(DroppingOperations):
                                 attributes={**band, **score, **drop},
                                 scalars={**self._scale(name, attn_scale), **numbers})
             self._also(name, dbias=("dBias", dBias), dsink=("dSink_token", dSink_token))
-            self._dumped(name, rng_dump, dropout, q, k)
+            self._dumped(name, rng_dump, dropout, space_of(q, k))
         return [made[o] for o in ("dq", "dk", "dv")]
 
     scaled_dot_product_flash_attention_backward = sdpa_backward
@@ -258,6 +259,15 @@ def keeps_stats(name: str, is_inference, generate_stats) -> bool:
     if generate_stats is None:
         return not flag(f"{name}: is_inference", is_inference)
     return flag(f"{name}: generate_stats", generate_stats)
+
+
+def space_of(q, k, table=None, most=None) -> tuple:
+    """The dim of the scores; () where it is not known yet."""
+    known = [t.get_dim() for t in (q, k, table) if t is not None]
+    if any(len(dim) != 4 for dim in known):
+        return ()
+    keys = known[1][2] if table is None else most or known[2][2] * known[1][2]
+    return (*known[0][:3], keys)
 
 
 def most_keys(name, most) -> dict:

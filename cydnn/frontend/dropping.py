@@ -42,8 +42,9 @@ class DroppingOperations:
         keep = Sdpa(keep=((Pointwise(mode="mul"), reads),)).keep
         return dict(keep=("dropout", rows.text(keep))), extras
 
-    def _dumped(self, name, rng_dump, dropout, q, k):
-        """An operation more, whose output is 1 where a weight is kept and else 0."""
+    def _dumped(self, name, rng_dump, dropout, space):
+        """An operation more, whose output is 1 where a weight is kept and else 0; ``space``: the dim of the
+        scores, or () where it is not known."""
         if rng_dump is None:
             return
         if dropout is None or isinstance(dropout[0], tensor):
@@ -52,8 +53,10 @@ class DroppingOperations:
         share, *numbers = dropout
         y = self._mine(name, "rng_dump", rng_dump)
         self._adopt(y)
-        if not y.dim and len(q.dim) == len(k.dim) == 4:
-            y.set_dim([*q.dim[:3], k.dim[2]])
+        if space and not y.dim:
+            y.set_dim(space)
+        if space and tuple(y.dim) != space:
+            raise BadParam(f"{name}: rng_dump must have dim {list(space)}, that of the scores; got {list(y.dim)}")
         made = self.rng(*numbers, probability=1 - real(f"{name}: dropout's probability", share),
                         compute_data_type=data_type.FLOAT, name=f"{name}::rng_dump")
         self._tensors.remove(made)

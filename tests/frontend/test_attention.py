@@ -260,6 +260,23 @@ def test_dropout_and_what_it_keeps(world, share):
     world.close_to(stats, sums, 3e-3, 3e-3)
 
 
+@pytest.mark.parametrize("pages, most, keys", [(0, None, 4), (3, None, 12), (3, 9, 9)])
+def test_what_is_kept_has_the_dim_of_the_scores(pages, most, keys):
+    """Keys in pages too."""
+    g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT)
+    table = g.tensor([B, 1, pages, 1], data_type=T.INT32) if pages else None
+    q, k = g.tensor([B, H, S, D]), g.tensor([6 if pages else B, 2, 4, D])
+    call = lambda dump: g.sdpa(q, k, k, generate_stats=False, dropout=(0.5, 1, 2), rng_dump=dump,
+                               paged_attention_k_table=table, paged_attention_v_table=table,
+                               paged_attention_max_seq_len_kv=most)
+    with pytest.raises(BadParam, match=rf"sdpa.0: rng_dump must have dim \[2, 4, 9, {keys}\], that of the "
+                                       rf"scores; got \[2, 4, 9, {keys + 1}\]"):
+        call(g.tensor([B, H, S, keys + 1], data_type=T.FLOAT))
+    dump = g.tensor((), data_type=T.FLOAT)
+    call(dump)
+    assert dump.get_dim() == [B, H, S, keys] and g.validate() is None
+
+
 @pytest.mark.parametrize("is_number", [False, True])
 def test_dropout_by_a_mask(world, is_number):
     mask = world.random((B, 1, S, KV), "f32", "nchw")
