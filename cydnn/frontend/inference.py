@@ -234,7 +234,9 @@ class Inference:
         else:
             inputs = {o: self._of(t) for o, t in step.inputs.items()}
             inputs |= {o: self._keys(t) for o, t in step.inputs.items() if self._is_turned(step, o, t)}
-            inputs |= {o: self._raised(t, 4) for o, t in step.inputs.items() if o.startswith("extras.")}
+            rank = max([t.desc.rank for t in inputs.values()], default=0)
+            inputs |= {o: self._raised(t, rank) for o, t in step.inputs.items()
+                       if o.partition(".")[0] in step.op.by_value}
         op = step.op(**step.attributes, **self._said_by(step), compute=self.defaults.math(step,
                                                                                           inputs.values()))
         descs = op.joined({o: t.desc for o, t in inputs.items()})
@@ -259,7 +261,8 @@ class Inference:
     def _infer(self, op, step: Step, descs: dict):
         """Give dim and stride to the outputs that have none."""
         given = op.read_of(descs)
-        wanted = {**op.infer_asked(**given), **op.inferred(given)}
+        inferred = op.inferred(given)            # every rule is checked first
+        wanted = {**op.infer_asked(**given), **inferred}
         for operand, t in step.outputs.items():
             want = descs["x"] if t in self.fours else wanted.get(operand)
             if want is None and op.name == "reduction":

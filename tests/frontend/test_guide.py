@@ -50,7 +50,8 @@ def test_statistics_become_a_scale_and_a_bias(handle, running):
     g, axes, m = floats(handle=handle), (0, 2, 3), 100
     X, S, B = map(g.tensor_like, (x, scale, bias))
     total, squares = g.genstats(X)
-    count, epsilon = g.tensor([1] * 4, [1] * 4, cudnn.data_type.INT64, is_pass_by_value=True), 1e-3
+    rank, epsilon = 1 if running else 4, 1e-3
+    count = g.tensor([1] * rank, data_type=cudnn.data_type.INT64, is_pass_by_value=True)
     before = dict(prev_running_mean=S, prev_running_var=B, momentum=g.tensor_scalar(0.25, CONST))
     before = before if running else {}
     made = g.bn_finalize(total, squares, S, B, g.tensor_scalar(epsilon, CONST), count, **before)
