@@ -1,14 +1,18 @@
 """Attention of operands of 8 bits in a pygraph: ``sdpa`` with scales around it."""
 from __future__ import annotations
 
+from contextlib import contextmanager
 from math import inf
 
+from ..given import function
+from ..status import CydnnError
 from .attention import AUTO, NOT_SET, TOP_LEFT, keeps_stats
 from .enums import data_type, reduction_mode, scalar_type
 from .tensor import tensor
 
-
 GRADIENTS = ("dQ", "dK", "dV")
+WORDS = dict(sliding_window_length="sliding_window", diagonal_band_left_bound="left_bound",
+             diagonal_band_right_bound="right_bound", score_mod="fn")    # of sdpa: what it is called here
 
 
 class Attention8Operations:
@@ -36,22 +40,24 @@ class Attention8Operations:
         most = paged_attention_max_seq_len_kv if paged_attention_k_table is not None else None
         asked = (q, k, v, None, attn_scale, bias, None, use_alibi_mask, use_padding_mask, seq_len_q,
                  seq_len_kv, use_causal_mask, use_causal_mask_bottom_right, sliding_window,
-                 diagonal_alignment, left_bound, right_bound, dropout, rng_dump, paged_attention_k_table,
-                 paged_attention_v_table, most, max_total_seq_len_q, max_total_seq_len_kv, compute_data_type)
-        more = dict(score_mod=_descaled(fn, descale_q, descale_k), implementation=implementation,
+                 diagonal_alignment, left_bound, right_bound)
+        more = dict(paged_attention_k_table=paged_attention_k_table, paged_attention_max_seq_len_kv=most,
+                    paged_attention_v_table=paged_attention_v_table, compute_data_type=compute_data_type,
+                    max_total_seq_len_q=max_total_seq_len_q, max_total_seq_len_kv=max_total_seq_len_kv,
+                    score_mod=_descaled(name, fn, descale_q, descale_k), implementation=implementation,
                     unfuse_fma=unfuse_fma, cu_seq_len_q=cu_seq_len_q, cu_seq_len_kv=cu_seq_len_kv)
-        with self._whole():
+        with self._whole(), self._in_own_words(name):
             sums = score_sum_exp if score_sum_exp is not None else self._row()
-            o, stats = self.sdpa(*asked, f"{name}::SDPA", generate_stats=keeps or sink_token is not None,
-                                 score_max=score_max, score_sum_exp=sums, sink_token=sink_token, **more)
+            o, stats = self.sdpa(*asked, dropout, rng_dump, name=f"{name}::SDPA", score_max=score_max,
+                                 generate_stats=keeps or sink_token is not None, score_sum_exp=sums,
+                                 sink_token=sink_token, **more)
             amax_s = self._spare(lambda: self._largest_weight(name, sums) if sink_token is None else
                                  self._largest_beside(name, stats, asked, more))
             o = self._by(name, o.set_data_type(data_type.FLOAT), descale_v=descale_v, scale_s=scale_s,
                          descale_s=descale_s)
             amax_o = self._amax(f"{name}::Amax_O", o)
             out = self.mul(o, scale_o, compute_data_type, name).set_name(f"{name}::O")
-            stats = self._in_log2(name, stats if keeps else None, stats_use_log2)
-            return [out, stats, amax_s, amax_o]
+            return [out, self._in_log2(name, stats if keeps else None, stats_use_log2), amax_s, amax_o]
 
     def sdpa_fp8_backward(self, q, k, v, o, dO, stats, descale_q, descale_k, descale_v, descale_o, descale_dO,
                           descale_s, descale_dP, scale_s, scale_dQ, scale_dK, scale_dV, scale_dP,
@@ -69,7 +75,7 @@ class Attention8Operations:
         factors = dict(descale_s=descale_s, descale_dP=descale_dP, scale_s=scale_s, scale_dP=scale_dP)
         for argument, t in factors.items():
             self._mine(name, argument, t)
-        with self._whole():
+        with self._whole(), self._in_own_words(name):
             stand = dict(q=descale_q, k=descale_k, v=descale_v, o=descale_o, dO=descale_dO)
             read = [self._by(name, self._mine(name, argument, t), **{f"descale_{argument}": stand[argument]})
                     for argument, t in dict(q=q, k=k, v=v, o=o, dO=dO).items()]
@@ -89,6 +95,18 @@ class Attention8Operations:
                       for end, t, scale in zip(GRADIENTS, grads, (scale_dQ, scale_dK, scale_dV))]
             most = [self._amax(f"{name}::Amax_{end}", t) for end, t in zip(GRADIENTS, grads)]
             return [*scaled, *most, self._amax(f"{name}::Amax_dP", peak)]
+
+    @contextmanager
+    def _in_own_words(self, name):
+        """What the attention inside of a call refuses, now or when the graph is validated, in the words of
+        the call."""
+        first, inside = len(self.steps), f"{name}::SDPA"
+        try:
+            yield
+        except CydnnError as error:
+            raise error.within(name, inside, WORDS) if error.facts["node"] == inside else error
+        for step in self.steps[first:]:
+            step.words = {o: WORDS.get(word, word) for o, word in step.words.items()}
 
     def _by(self, name, t, **factors) -> tensor:
         """A tensor times numbers of the graph, in 32 bits."""
@@ -126,7 +144,7 @@ class Attention8Operations:
         """The largest weight where a sink takes part in the sums: exp of the largest score of a key, which
         attention without the sink gives, less ``stats``. Dropped where nobody asks for it."""
         top = self._row()
-        self.sdpa(*asked, f"{name}::SCORES", generate_stats=False, score_max=top, **more)
+        self.sdpa(*asked, name=f"{name}::SCORES", generate_stats=False, score_max=top, **more)
         zero, none = (self.tensor_scalar(n, scalar_type.COMPILE_TIME_CONST) for n in (0.0, -inf))
         has_keys = self.cmp_neq(top, none, name=f"{name}::has_keys").set_data_type(data_type.BOOLEAN)
         weight = self.exp(self.sub(top, stats, name=f"{name}::exponents"), name=f"{name}::weight")
@@ -134,8 +152,11 @@ class Attention8Operations:
         return self._amax(f"{name}::Amax_S", weight.set_data_type(data_type.FLOAT))
 
 
-def _descaled(fn, descale_q, descale_k):
+def _descaled(name, fn, descale_q, descale_k):
     """The callback of the scores: what q and k stand for, then the caller's own."""
+    if fn is not None:
+        function(f"{name}: fn", fn)
+
     def change(graph, scores):
         scores = graph.mul(graph.mul(scores, descale_q), descale_k)
         return scores if fn is None else fn(graph, scores)

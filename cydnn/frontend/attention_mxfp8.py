@@ -60,7 +60,7 @@ class BlockScaledAttention:
         for argument, t in others.items():
             self._mine(name, argument, t)
         given = dict(q=(q, descale_q, ALONG_ROWS), k=(k, descale_k, ALONG_ROWS), v=(v, descale_v, ALONG_ROWS))
-        with self._whole():
+        with self._whole(), self._in_own_words(name):
             made = self.sdpa_backward(
                 *self._stand(name, given), o_f16, dO_f16, stats, attn_scale,
                 use_padding_mask=use_padding_mask, seq_len_q=seq_len_q, seq_len_kv=seq_len_kv,

@@ -66,6 +66,30 @@ def test_the_largest_weight_beside_a_sink(world):                # noqa: F811
     assert ops.count("sdpa") == 2 and called(world, T.FLOAT, sink, 2)[2].count("sdpa") == 1
 
 
+def test_a_sink_and_what_dropout_keeps():
+    """It is drawn once, though scores are made twice; the largest weight knows nothing of it."""
+    g = cudnn.pygraph(io_data_type=T.FP8_E4M3, intermediate_data_type=T.FLOAT)
+    q, (sink, dump, scale) = g.tensor([1, 2, 4, 16]), (g.tensor(dim, data_type=T.FLOAT) for dim in (
+        [1, 2, 1, 1], [1, 2, 4, 4], [1, 1, 1, 1]))
+    made = g.sdpa_fp8(q, q, q, *[scale] * 6, generate_stats=False, sink_token=sink, dropout=(0.5, 1, 2),
+                      rng_dump=dump)
+    made[0].set_output(True).set_data_type(T.FLOAT), made[2].set_output(True)
+    g.validate()
+    assert [node.op.drop for node in g.graph.nodes if node.op.name == "sdpa"] == [0.5, 0.0]
+
+
+@pytest.mark.parametrize("sentence, options", [
+    ("sliding_window must not be given with left_bound; got 2 and 3",
+     dict(sliding_window=2, left_bound=3)),
+    ("fn must return a tensor that it made of what it got; got None", dict(fn=lambda g, s: None))])
+def test_what_is_refused_in_the_words_of_the_call(sentence, options):
+    g = cudnn.pygraph(io_data_type=T.FP8_E4M3, intermediate_data_type=T.FLOAT)
+    q, scale = g.tensor([1, 1, 4, 16]), g.tensor([1, 1, 1, 1])
+    with pytest.raises((BadParam, cudnn.cudnnGraphNotSupportedError), match=f"sdpa_fp8.0: {sentence}"):
+        g.sdpa_fp8(q, q, q, *[scale] * 6, generate_stats=False, **options)
+    assert not g.steps
+
+
 BACKWARD = dict(descale_q=0.25, descale_k=0.5, descale_v=2.0, descale_o=0.125, descale_dO=0.25,
                 descale_s=1 / 64, descale_dP=1 / 32, scale_s=64.0, scale_dQ=8.0, scale_dK=4.0, scale_dV=2.0,
                 scale_dP=32.0)
