@@ -37,9 +37,9 @@ class AttentionOperations(DroppingOperations):
         adds pointwise operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left
         one itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries and
         keys. ``sink_token``: a score more of each row, of no key. With tables, k and v are (pages, h,
-        keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` of b + 1: sums of the lengths.
-        rng_dump, score_max and score_sum_exp become outputs."""
+        keys of a page, d). ``dropout``: (probability, seed, offset), or (mask, scale). ``cu_seq_len_…`` of
+        b + 1: sums of lengths. rng_dump (what is kept, as ``rng`` has it), score_max, score_sum_exp become
+        outputs."""
         name = self._named("sdpa", name)
         tokens = max_total_seq_len_q, max_total_seq_len_kv
         check_ways(name, implementation, tokens, unfuse_fma, softmax_precision)
@@ -51,17 +51,16 @@ class AttentionOperations(DroppingOperations):
                        table_v=("paged_attention_v_table", paged_attention_v_table))
         with self._whole():
             inputs = self._attended(name, q, k, v, **special) | self._lengths(
-                name, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q, cu_seq_len_kv)
+                name, q, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q, cu_seq_len_kv)
             band |= most_keys(name, paged_attention_max_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask)
             drop, extras, numbers = self._dropped(name, dropout, extras)
             made = self._record("sdpa", Sdpa, {**inputs, **extras}, dict(o="O", **keeps), compute_data_type,
                                 name, attributes={**band, **score, **drop},
-                                scalars={**self._scale(name, attn_scale), **numbers})
-            asked = dict(score_max=score_max, score_sum_exp=score_sum_exp)
-            self._also(name, **{n: (n, t) for n, t in asked.items()})
-            self._dumped(name, rng_dump, dropout, space_of(q, k, paged_attention_k_table,
-                                                           paged_attention_max_seq_len_kv))
+                                scalars={**self._scale(name, attn_scale), **numbers}, optional=special)
+            self._also(name, score_max=("score_max", score_max),
+                       score_sum_exp=("score_sum_exp", score_sum_exp))
+            self._dumped(name, rng_dump, dropout, q, k, special["table_k"][1], band.get("max_kv", (0, 0))[1])
             return [made["o"], self._in_log2(name, made.get("stats"), stats_use_log2)]
 
     scaled_dot_product_flash_attention = sdpa
@@ -89,7 +88,7 @@ class AttentionOperations(DroppingOperations):
             inputs = self._attended(name, q, k, v, sink=("sink_token", sink_token))
             inputs |= {o: (argument, self._mine(name, argument, t))
                        for o, argument, t in (("o", "o", o), ("do", "dO", dO), ("stats", "stats", stats))}
-            inputs |= self._lengths(name, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q,
+            inputs |= self._lengths(name, q, use_padding_mask, score_mod, seq_len_q, seq_len_kv, cu_seq_len_q,
                                     cu_seq_len_kv)
             score, extras = self._score(name, q, score_mod, bias, use_alibi_mask, score_mod_bprop)
             if dBias is not None:
@@ -103,7 +102,7 @@ class AttentionOperations(DroppingOperations):
                                 attributes={**band, **score, **drop},
                                 scalars={**self._scale(name, attn_scale), **numbers})
             self._also(name, dbias=("dBias", dBias), dsink=("dSink_token", dSink_token))
-            self._dumped(name, rng_dump, dropout, space_of(q, k))
+            self._dumped(name, rng_dump, dropout, q, k)
         return [made[o] for o in ("dq", "dk", "dv")]
 
     scaled_dot_product_flash_attention_backward = sdpa_backward
@@ -140,7 +139,7 @@ class AttentionOperations(DroppingOperations):
         return {o: (argument, self._mine(name, argument, t)) for o, (argument, t) in operands.items()
                 if t is not None}
 
-    def _counted(self, name, lengths: dict, **sums) -> dict:
+    def _counted(self, name, q, lengths: dict, **sums) -> dict:
         """{argument: lengths} of what are sums of the lengths so far: their differences."""
         found = {}
         for argument, t in sums.items():
@@ -151,18 +150,19 @@ class AttentionOperations(DroppingOperations):
                 raise BadParam(f"{name}: {argument} must not be given with {length}; got both")
             t = self._of_rank_4(name, argument, t)
             count = (t.dim or (1,))[0] - 1
-            if tuple(t.dim) != (count + 1, 1, 1, 1) or t.data_type not in WHOLE:
-                raise BadParam(f"{name}: {argument} must be INT32 or INT64 of dim [batches + 1]; got "
-                               f"{t.data_type.name} of {list(t.dim)}")
+            batches = (q.get_dim() or [count])[0]
+            if tuple(t.dim) != (batches + 1, 1, 1, 1) or t.data_type not in WHOLE:
+                raise BadParam(f"{name}: {argument} must be INT32 or INT64 of dim [{batches + 1}], batches + "
+                               f"1; got {t.data_type.name} of {list(t.dim)}")
             ends = [self.slice(t, [slice(at, at + count), *[slice(0, 1)] * 3], name=f"{name}::{argument}{at}")
                     for at in (1, 0)]
             made = self.sub(*ends, compute_data_type=data_type.INT32, name=f"{name}::{length}")
             found[length] = made.set_data_type(data_type.INT32)
         return found
 
-    def _lengths(self, name, is_padded, score_mod, seq_len_q, seq_len_kv, cu_q, cu_kv) -> dict:
+    def _lengths(self, name, q, is_padded, score_mod, seq_len_q, seq_len_kv, cu_q, cu_kv) -> dict:
         lengths = dict(seq_len_q=seq_len_q, seq_len_kv=seq_len_kv)
-        lengths |= self._counted(name, lengths, cu_seq_len_q=cu_q, cu_seq_len_kv=cu_kv)
+        lengths |= self._counted(name, q, lengths, cu_seq_len_q=cu_q, cu_seq_len_kv=cu_kv)
         there = self._given(name, **{
             argument.removeprefix("seq_"): (argument, self._length(name, argument, t))
             for argument, t in lengths.items()})
@@ -259,15 +259,6 @@ def keeps_stats(name: str, is_inference, generate_stats) -> bool:
     if generate_stats is None:
         return not flag(f"{name}: is_inference", is_inference)
     return flag(f"{name}: generate_stats", generate_stats)
-
-
-def space_of(q, k, table=None, most=None) -> tuple:
-    """The dim of the scores; () where it is not known yet."""
-    known = [t.get_dim() for t in (q, k, table) if t is not None]
-    if any(len(dim) != 4 for dim in known):
-        return ()
-    keys = known[1][2] if table is None else most or known[2][2] * known[1][2]
-    return (*known[0][:3], keys)
 
 
 def most_keys(name, most) -> dict:

@@ -42,9 +42,9 @@ class DroppingOperations:
         keep = Sdpa(keep=((Pointwise(mode="mul"), reads),)).keep
         return dict(keep=("dropout", rows.text(keep))), extras
 
-    def _dumped(self, name, rng_dump, dropout, space):
-        """An operation more, whose output is 1 where a weight is kept and else 0; ``space``: the dim of the
-        scores, or () where it is not known."""
+    def _dumped(self, name, rng_dump, dropout, *attended):
+        """An operation more, whose output is 1 where a weight is kept and else 0; ``attended``: what the dim
+        of the scores follows from."""
         if rng_dump is None:
             return
         if dropout is None or isinstance(dropout[0], tensor):
@@ -53,11 +53,22 @@ class DroppingOperations:
         share, *numbers = dropout
         y = self._mine(name, "rng_dump", rng_dump)
         self._adopt(y)
+        space = space_of(*attended)
         if space and not y.dim:
             y.set_dim(space)
         if space and tuple(y.dim) != space:
-            raise BadParam(f"{name}: rng_dump must have dim {list(space)}, that of the scores; got {list(y.dim)}")
+            raise BadParam(f"{name}: rng_dump must have dim {list(space)}, that of the scores; got "
+                           f"{list(y.dim)}")
         made = self.rng(*numbers, probability=1 - real(f"{name}: dropout's probability", share),
                         compute_data_type=data_type.FLOAT, name=f"{name}::rng_dump")
         self._tensors.remove(made)
         self.steps[-1].outputs["y"], self.steps[-1].words["y"] = y, "rng_dump"
+
+
+def space_of(q, k, table=None, most=None) -> tuple:
+    """The dim of the scores, of keys in pages by their table; () where it is not known yet."""
+    known = [t.get_dim() for t in (q, k, table) if t is not None]
+    if any(len(dim) != 4 for dim in known):
+        return ()
+    keys = known[1][2] if table is None else most or known[2][2] * known[1][2]
+    return (*known[0][:3], keys)

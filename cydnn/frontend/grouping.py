@@ -25,7 +25,7 @@ class GroupedOperations:
         way = member(name, "mode", moe_grouped_matmul_mode, mode).name.lower()
         places = dict(top_k=("top_k", top_k)) if way == "scatter" else {}
         return self._record("moe_grouped_matmul", GroupedMatmul, inputs, dict(y="OUTPUT"), compute_data_type,
-                            name, attributes=dict(mode=("mode", way), **places))["y"]
+                            name, attributes=dict(mode=("mode", way), **places), optional=moved)["y"]
 
     def moe_grouped_matmul_bwd(self, doutput, token, first_token_offset, compute_data_type=NOT_SET, name=""):
         """DWeight (experts, k, n) of doutput (1, t, n) and token (1, t, k), column-major unless its stride is

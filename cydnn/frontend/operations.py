@@ -27,11 +27,12 @@ class Operations:
     """
 
     def _record(self, method, op, inputs, outputs, compute_data_type, name, *, attributes=(), scalars=(),
-                channels_last=()) -> dict:
+                channels_last=(), optional=()) -> dict:
         """Write an operation down; returns its results, {operand: tensor}.
 
         ``inputs``, ``scalars``: {operand: (argument of the method, tensor)}, ``attributes``: {attribute:
-        (argument, value)}; ``outputs``: {operand: how the name of the result ends}.
+        (argument, value)}; ``outputs``: {operand: how the name of the result ends}; ``optional``:
+        as ``inputs``, of what may be None, so that an error knows its name.
         """
         name = self._named(method, name)
         given = {o: self._mine(name, *pair) for o, pair in inputs.items()}
@@ -40,7 +41,7 @@ class Operations:
         self._adopt(*given.values(), *numbers.values())
         made = {o: self._added(tensor().set_is_virtual(True).set_name(f"{name}::{end}"))
                 for o, end in outputs.items()}
-        pairs = {**dict(attributes), **inputs, **dict(scalars)}
+        pairs = {**dict(optional), **dict(attributes), **inputs, **dict(scalars)}
         words = {**{o: argument for o, (argument, _) in pairs.items()}, **outputs}
         values = {a: value for a, (_, value) in dict(attributes).items()}
         self.steps.append(Step(op, values, given, made, name, compute, numbers, tuple(channels_last), words))

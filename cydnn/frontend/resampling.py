@@ -45,7 +45,7 @@ class ResamplingOperations:
         given = dict(dy=("loss", loss), x=("input", input), y=("output", output), index=("index", index))
         inputs = {o: pair for o, pair in given.items() if pair[1] is not None}
         return self._record("resample_backward", ResampleBwd, inputs, dict(dx="DX"), compute_data_type, name,
-                            attributes=attributes)["dx"]
+                            attributes=attributes, optional=given)["dx"]
 
 
 def resampled(name, op, mode, padding, window, pre, post, stride, propagate_nan) -> dict:

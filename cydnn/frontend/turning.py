@@ -78,8 +78,8 @@ class TurningOperations:
         return self.concatenate([head, tail], 3, name=name)
 
     def _scaled(self, t, scale, name, keeps=True) -> tensor:
-        """A tensor times a number, of the type of virtual tensors; as it is where that changes nothing, unless
-        it has another type (not ``keeps``)."""
+        """A tensor times a number, of the type of virtual tensors; as it is where that changes nothing, but
+        for one of another type (not ``keeps``)."""
         if scale == 1 and keeps:
             return t
         factor = self.tensor_scalar(scale, scalar_type.COMPILE_TIME_CONST)

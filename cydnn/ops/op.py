@@ -344,9 +344,9 @@ class Op:
 
     def _wrong(self, sentence: str) -> BadParam:
         """The error of a sentence that begins with what is wrong."""
-        head = re.match(r"\w*", sentence)[0]
+        head = re.match(r"\w*(\.\d+)?", sentence)[0]
         return BadParam(f"{self.name}: {sentence}", node=self.name,
-                        operand=head if head in self.operands() else None,
+                        operand=head if head.partition(".")[0] in self.operands() else None,
                         attribute=head if head in self.attributes() else None)
 
     @classmethod

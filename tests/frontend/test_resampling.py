@@ -96,7 +96,16 @@ WRONG = [(dict(resampling_mode="max"), "resampling_mode must be one of resample_
          (dict(stride=[(1, 0), 1]), r"stride must have a number, or a pair \(numerator, denominator\)"),
          (dict(stride=None), "stride must have a number"),
          (dict(pre_padding=[-1, 0]), "pre_padding must be >= 0 in every dim"),
-         (dict(generate_index=True), "INDEX must be absent but for max; got it for avg_exclude_padding")]
+         (dict(generate_index=True), "INDEX must be absent but for max; got it for avg_exclude_padding"),
+         (dict(window=[9, 2]), r"window must fit into the padded input; got output \(-4, 3\)")]
+
+
+def test_what_gradients_need(g):
+    """In the words of the call, which are those of what was left out."""
+    loss = g.tensor([1, 2, 3, 3])
+    g.resample_backward(loss, M.MAXPOOL, P.ZERO_PAD, [2, 2], [0, 0], [0, 0], [1, 1])
+    with pytest.raises(BadParam, match="index must be given for max, or input; got neither"):
+        g.validate()
 
 
 @pytest.mark.parametrize("change, text", WRONG, ids=range(len(WRONG)))
