@@ -198,6 +198,9 @@ class Graph:
                     if tensor.count != 1:
                         raise BadParam(f"{node.label}: {scalar} must be a tensor of one element; "
                                        f"got {tensor.label} of dims {tensor.dims}")
+                    if type(node.op.scalars[scalar]) is int and tensor.dtype.kind != "int":
+                        raise BadParam(f"{node.label}: {scalar} must be a tensor of whole numbers; "
+                                       f"got {tensor.label} of {tensor.dtype}")
             for uid in node.writes:
                 if uid in writer:
                     raise BadParam(f"graph: tensor {self.tensors[uid].label} must be written by one node; "

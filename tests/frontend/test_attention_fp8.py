@@ -79,6 +79,8 @@ def test_a_sink_and_what_dropout_keeps():
 
 
 @pytest.mark.parametrize("sentence, options", [
+    ("left_bound must be at least 1; got 0", dict(left_bound=0)),
+    ("fn must be a function; got 3", dict(fn=3)),
     ("sliding_window must not be given with left_bound; got 2 and 3",
      dict(sliding_window=2, left_bound=3)),
     ("fn must return a tensor that it made of what it got; got None", dict(fn=lambda g, s: None))])

@@ -86,3 +86,11 @@ def test_what_is_refused(g, how, text):
     with pytest.raises(BadParam, match=text):
         g.rng(**{"seed": 1, "dim": [4], "stride": [1], **how}).set_output(True)
         g.validate()
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_a_seed_is_a_whole_number(g, is_given):
+    """A tensor of floats is none, in memory or given at execute."""
+    g.rng(g.tensor([1], data_type=cudnn.data_type.FLOAT, is_pass_by_value=is_given), dim=[4]).set_output(True)
+    with pytest.raises(BadParam, match="rng.0: seed must be a tensor of whole numbers; got uid 1 of f32"):
+        g.validate()

@@ -14,7 +14,7 @@ from cydnn.bench import graph_of
 from cydnn.device import get
 from cydnn.graph import FromTensor, Graph, Node, Tensor
 from cydnn.heuristics import Wish, best
-from cydnn.ops import DropoutStates, Problem
+from cydnn.ops import DropoutStates, Problem, Rng
 from cydnn.status import NotSupported
 from cydnn.steps import Scalar
 from cydnn.tensor import TensorDesc
@@ -119,7 +119,7 @@ def test_a_whole_number_that_a_tensor_gives_stays_whole(kind, dtype, seed, where
 
 
 def test_a_number_of_a_type_that_no_kernel_reads():
-    graph = Graph([Node(DropoutStates(), dict(states=1), dict(seed=FromTensor(2)))],
-                  [Tensor(1, TensorDesc.packed("i64", (2,))), Tensor(2, TensorDesc.packed("f32", (1,)))])
-    with pytest.raises(NotSupported, match="355:.*: does not understand f32 numbers in memory: seed"):
+    graph = Graph([Node(Rng(distribution="uniform"), dict(y=1), dict(seed=FromTensor(2)))],
+                  [Tensor(1, TensorDesc.packed("f32", (2,))), Tensor(2, TensorDesc.packed("i8", (1,)))])
+    with pytest.raises(NotSupported, match="470:.*: does not understand i8 numbers in memory: seed"):
         best(graph, get("ptx:sm_80").facts)
