@@ -100,18 +100,19 @@ def _line(run: Run, mark: str) -> str:
 
 
 def tune(graph: Graph, pack: dict, device=None, wish: Wish = ANYTHING, most: int = 20, clock=None,
-         scalars=None, lets=lambda choice: True) -> TuneResult:
+         scalars=None, lets=lambda choice: True, made=None) -> TuneResult:
     """Measure the choices of a graph, at most ``most``. ``pack``: {uid: memory} of its slots; what would be
     written stays as it was. ``scalars``: all by-value numbers in order, None for their defaults. ``clock``:
-    what has ``times(calls, repeat)``; None: events on a GPU. ``lets``: which choices count. Raises
-    NotSupported where none runs, or the device's times say nothing."""
+    what has ``times(calls, repeat)``; None: events on a GPU. ``lets``: which choices count. ``made(choice,
+    device)``: their plans (None: as always). Raises NotSupported where none runs, or the device's times say
+    nothing."""
     device = devices.get(device)
     clock = clock_of(device) if clock is None else clock
     runs = [Run(choice) for choice in rivals(graph, device.facts, wish, most) if lets(choice)]
     if not runs:
         raise NotSupported("tune: there must be a choice to measure; got none that was not deselected")
     found = TuneResult(graph, device.facts, runs)
-    ground, first, lanes = Ground(found.default.choice, device, pack, scalars), None, {}
+    ground, first, lanes = Ground(found.default.choice, device, pack, scalars, made), None, {}
     _load(found.runs, device)
     for run in progress(found.runs, "tune: checked", is_usual=True):
         first = _checked(run, ground, lanes, first)
@@ -153,7 +154,7 @@ def _checked(run: Run, ground, lanes: dict, first):
     """Run a choice once and look at what it wrote; returns what the default wrote."""
     try:
         if id(run) not in lanes:
-            lanes[id(run)] = Lane(plans.made(run.choice, ground.device), ground)
+            lanes[id(run)] = Lane(ground.made(run.choice, ground.device), ground)
         run.wrong = ground.written(lanes[id(run)])
         if first is not None and not run.wrong:
             run.wrong = ground.other(first)
@@ -211,8 +212,9 @@ class Area:
 class Ground:
     """Where the choices of a graph run: inputs of the caller, outputs and a workspace of ours."""
 
-    def __init__(self, choice: Choice, device, pack: dict, scalars):
+    def __init__(self, choice: Choice, device, pack: dict, scalars, made):
         layout = self.layout = Layout(choice)
+        self.made = made or (lambda *asked: plans.made(*asked))
         self.device, self.scalars, self.space = device, scalars, Area(device, 0)
         missing = [t.label for i, t in enumerate(layout.slots) if t.uid not in pack]
         if missing:

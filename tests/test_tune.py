@@ -227,6 +227,20 @@ def test_a_pygraph_is_tuned(sm90):
     assert found.best.choice not in [run.choice for run in again.runs]
 
 
+def test_attention_is_tuned_on_the_arrays_that_execute_takes(sm90):
+    """Keys are given as (b, h, s, d), which lie the other way round in the graph; an array of another type is
+    used as it lies, with a warning."""
+    kinds = cudnn.data_type
+    g = cudnn.pygraph(io_data_type=kinds.HALF, intermediate_data_type=kinds.FLOAT, handle=sm90)
+    q, k = g.tensor([1, 1, 4, 8]), g.tensor([1, 1, 6, 8])
+    o = g.sdpa(q, k, k, generate_stats=False)[0].set_output(True)
+    g.build_operation_graph()
+    arrays = [np.ones((1, 1, rows, 8), kind) for rows, kind in ((4, "f4"), (6, "f2"), (4, "f2"))]
+    with pytest.warns(UserWarning, match="array must be of type float16"):
+        found = g.autotune(dict(zip((q, k, o), arrays)), clock=Said(2.0, 1.0))
+    assert len(found.runs) > 1 and not any(run.wrong for run in found.runs)
+
+
 def test_what_a_pygraph_cannot_tune(sm90):
     g, x, scale, y = soft(sm90)
     g.build([cudnn.heur_mode.A])

@@ -30,7 +30,8 @@ class Tuning:
         with refusals():
             pack, scalars = self._tuned_pack(graph, by_uid(tensor_to_device_buffer), at.device)
             wish = self._wish("a", self.filter.asked)
-            found = tune.tune(graph, pack, at.device, wish, most, clock, scalars, self.filter.lets)
+            found = tune.tune(graph, pack, at.device, wish, most, clock, scalars, self.filter.lets,
+                              self._made)
         if save:
             found.save()
         self._take(found.best.choice)
@@ -44,6 +45,13 @@ class Tuning:
         if ready.has_byte_booleans(pointers):
             raise BadParam("autotune: booleans must be packed, eight in a byte; got an array of one a byte")
         return dict(zip(graph.slots, pointers)), scalars
+
+    def _made(self, choice, device) -> plans.ExecutionPlan:
+        """A plan that takes arrays as ``execute`` does."""
+        plan = plans.made(choice, device)
+        plan.executable.operands.on_misfit = self.misfits
+        self._describe(plan)
+        return plan
 
     def _take(self, choice):
         """The plan that ``execute`` runs from now on; it stands first."""
