@@ -23,6 +23,7 @@ from .steps import Step, in_words
 from .tensor import exchanged, tensor
 
 TRANSPOSED = {Sdpa: ("k",), SdpaBwd: ("k", "dk")}            # operands that calls have as (b, h, s, d)
+TURN = "::keys"                                  # how names of nodes end that transpose them
 
 
 class Defaults:
@@ -217,7 +218,7 @@ class Inference:
         own, other = self.uids[t], self._apart[t].uid
         compute = self.defaults.math(step, [self.found[t].desc])
         return Node(Transpose(permutation=(0, 1, 3, 2), compute=compute),
-                    dict(x=own, y=other) if to_keys else dict(x=other, y=own), {}, f"{step.name}::keys")
+                    dict(x=own, y=other) if to_keys else dict(x=other, y=own), {}, step.name + TURN)
 
     def _keys(self, t: tensor) -> Tensor:
         """A tensor with its last two dims exchanged, which lives in the graph alone."""

@@ -6,14 +6,14 @@ import json
 from ..given import flag, reason, shown, whole, wholes
 from ..graph import Graph
 from ..layout import Layout, is_equal
-from ..ops import BY_NAME
+from ..ops import BY_NAME, Transpose, rows
 from ..status import BadParam, CydnnError
 from .datatypes import compute_of, type_of
 from .enums import data_type, tensor_reordering
 from .errors import refusals
 from .fours import read_back
 from .handle import get_handle
-from .inference import Defaults, transposed
+from .inference import Defaults, TRANSPOSED, TURN, transposed
 from .planning import Candidate
 from .steps import Step
 from .tensor import FIELDS, tensor
@@ -87,7 +87,7 @@ class Stored:
         for uid, t in tensors.items():
             ragged = layout.graph.tensors[uid].ragged
             t.ragged_offset = None if ragged is None else tensors[ragged]
-        steps = _steps_of(layout.graph, tensors)
+        steps = _without_turns(_steps_of(layout.graph, tensors), tensors)
         for t in [t for t, is_transposed in transposed(steps).items() if is_transposed]:
             t.is_transposed = True
             dims, strides = t.dims_set
@@ -198,9 +198,30 @@ def _steps_of(graph: Graph, tensors: dict) -> list[Step]:
     for node in graph.nodes:
         op = BY_NAME[node.op.name]
         attributes = {name: getattr(node.op, name) for name in op.attributes() if name != "compute"}
+        attributes |= {name: rows.text(attributes[name]) for name, a in op.attributes().items()
+                       if a.kind == "rows"}
         inputs, outputs = ({o: of(uid) for o, uid in op.tensors(
             {o: node.operands[o] for o in names if o in node.operands}).items()}
                            for names in (op.reads, op.writes))
         scalars = {name: of(value.uid) for name, value in node.scalars.items()}
         found.append(Step(op, attributes, inputs, outputs, node.name, node.op.compute, scalars))
     return found
+
+
+def _without_turns(steps: list[Step], tensors: dict) -> list[Step]:
+    """Steps without the transposes of keys that stand in a graph alone, nor what lies between."""
+    kept, instead = [], {}
+    for step in steps:
+        if step.op is not Transpose or not step.name.endswith(TURN):
+            kept.append(step)
+            continue
+        x, y = step.inputs["x"], step.outputs["y"]
+        is_read = any(y is one.inputs.get(o) for one in steps for o in TRANSPOSED.get(one.op, ()))
+        instead |= {y: x} if is_read else {x: y}
+    for step in kept:
+        for o in TRANSPOSED.get(step.op, ()):
+            for found in (step.inputs, step.outputs):
+                found |= {o: instead[found[o]]} if found.get(o) in instead else {}
+    for t in instead:
+        del tensors[t.uid]
+    return kept

@@ -100,6 +100,29 @@ def test_a_plan_for_a_device_that_is_not_here(h200):
     assert again.serialize() == g.serialize()
 
 
+def test_a_plan_of_attention_is_written_as_text_again(handle):
+    """Scores that are changed, and keys that an operation makes, or writes: what stands in the graph alone to
+    transpose them is no call."""
+    g = floats(handle=handle)
+    q, c, bias = g.tensor([1, 1, 4, 8]), g.tensor([1, 1, 6, 8]), g.tensor([1, 1, 4, 6])
+    k = g.mul(c, c)
+    o, stats = g.sdpa(q, k, c, bias=bias, generate_stats=True)
+    grads = g.sdpa_backward(q, k, c, o, q, stats, bias=bias)
+    outputs, memory = [t.set_output(True) for t in (o, g.relu(grads[1]), grads[2])], {}
+    g.build([cudnn.heur_mode.A])
+    for t in (q, c, bias, *outputs):
+        memory[t.get_uid()] = np.random.default_rng(1).normal(size=t.get_dim()).astype(np.float32)
+    found, graphs = [], [g, *(cudnn.pygraph(handle=handle) for _ in range(2))]
+    for number, graph in enumerate(graphs):
+        if number:
+            graph.deserialize(repr(graphs[1]) if number > 1 else g.serialize())
+            assert len(graph.nodes) == 4 and graph.nodes[1].params["score"]
+        graph.build()
+        graph.execute(memory, np.empty(graph.get_workspace_size() + 1, np.uint8))
+        found.append([memory[t.get_uid()].tobytes() for t in outputs])
+    assert found[0] == found[1] == found[2]
+
+
 @pytest.mark.parametrize("data, sentence", [
     ("nonsense", "the text must be JSON of a pygraph; got JSONDecodeError"),
                                             ("{}", "the text must be JSON of a pygraph; got KeyError"),
