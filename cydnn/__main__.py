@@ -108,6 +108,8 @@ def tune(args) -> int:
     from . import bench as benches, device
     from .heuristics import tuned
     place, rows, wrong = Path(args.table) if args.table else tuned.place(), [], 0
+    if not args.dry_run:
+        tuned.check(place)
     for line in _problems("tune", args.problem):
         try:
             found = benches.tuned(line, device.get(args.device), args.most)

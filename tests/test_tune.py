@@ -257,6 +257,9 @@ def test_what_a_pygraph_cannot_tune(sm90):
     g.build_operation_graph()
     with pytest.raises(BadParam, match="autotune: booleans must be packed"):
         g.autotune({x: np.ones((2, 8), np.float32), y: np.zeros((2, 8), np.bool_)}, clock=Said(1.0))
+    tuned.place().write_text("cut")              # told before anything is measured
+    with pytest.raises(BadParam, match="tuned table: the last line must be `end`; got 'cut'"):
+        g.autotune({})
 
 
 # ---- python -m cydnn tune ----

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .. import plan as plans, tune
 from ..graph import Graph
+from ..heuristics import tuned
 from ..status import BadParam
 from .errors import refusals
 from .handle import get_handle
@@ -26,6 +27,8 @@ class Tuning:
         if at.device.facts != self._facts():
             raise BadParam(f"autotune: the handle must be of the device that the plans are for, "
                            f"{self._facts().name}; got {at.device.name}")
+        if save:
+            tuned.check(tuned.place())
         at.device.synchronize(at.stream)         # what fills the inputs
         with refusals():
             pack, scalars = self._tuned_pack(graph, by_uid(tensor_to_device_buffer), at.device)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -171,7 +172,8 @@ def place() -> Path:
 def read(path: Path) -> Table:
     """The table of a file; an empty one where there is no file. Raises BadParam for what is none."""
     try:
-        return Table.parse(files.read(path, MOST_BYTES, Path(os.path.realpath(path)).parent).decode())
+        data = files.read(path, MOST_BYTES, Path(os.path.realpath(path)).parent)
+        return Table.parse(data.decode().replace("\r\n", "\n"))     # as some editors end lines
     except FileNotFoundError:
         return Table()
     except (OSError, ValueError) as error:
@@ -181,14 +183,29 @@ def read(path: Path) -> Table:
 
 def save(rows: dict, path: Path | None = None) -> Path:
     """Put rows, {(problem, card): Row}, into a table: whoever else writes meanwhile loses nothing. Raises
-    BadParam where the file is no table: it is left alone."""
-    path = place() if path is None else path
-    with files.locked(path):
-        mine = Table()
-        for (problem, card), row in rows.items():
-            mine.rows.setdefault(problem, {})[card] = row
+    BadParam where the file is no table, which is left alone, or cannot be written."""
+    path, mine = place() if path is None else path, Table()
+    for (problem, card), row in rows.items():
+        mine.rows.setdefault(problem, {})[card] = row
+    with _held(path):
         files.write(path, mine.over(read(path)).text.encode())
     return path
+
+
+def check(path: Path):
+    """Raises BadParam where ``save`` would, before anything is measured."""
+    with _held(path):
+        read(path)
+
+
+@contextmanager
+def _held(path: Path):
+    try:
+        with files.locked(path):
+            yield
+    except OSError as error:
+        raise BadParam(f"tuned table: {path} must be a file that can be written; got {reason(error)}: "
+                       f"{VARIABLE} names another") from None
 
 
 _read = Bounded(2)                               # stamps of the files -> Table

@@ -166,6 +166,16 @@ def test_a_table_cut_at_any_byte_is_refused(table, caplog):
     assert table.read_bytes() == whole[:-3]
 
 
+def test_a_table_that_cannot_be_written(table):
+    """There is a file where a folder must be; it is told before anything is measured, too."""
+    table.parent.write_text("mine")
+    for call in (lambda: keep(LISTED["silu"](), best(LISTED["silu"](), H200)), lambda: tuned.check(table)):
+        with pytest.raises(BadParam, match=f"tuned table: {table} must be a file that can be written; got "
+                                           "FileExistsError: .*: CYDNN_TUNED names another"):
+            call()
+    assert table.parent.read_text() == "mine"
+
+
 HEAD = "card NVIDIA H200, 132 SMs, driver 13000\n"
 
 
@@ -182,10 +192,11 @@ def test_what_is_no_table(text, why):
 
 
 def test_a_table_by_hand(table):
-    """Empty lines, comments and indents are free; a single operation is as benchmarks read it."""
+    """Empty lines, comments, indents and ends of lines are free; a single operation is as benchmarks read
+    it."""
     table.parent.mkdir()
     table.write_text(f"# mine\n{tuned.Card.of(H200)}\nsoftmax_fwd 64x1000 f16\n"
-                     "\n    1 us, default 2.00 us\n # why\n  part 0: 211\n\n# the last\nend\n")
+                     "\n    1 us, default 2.00 us\r\n # why\n  part 0: 211\n\n# the last\nend\n", newline="")
     problem = "softmax_fwd x=64x1000:f16 y=64x1000:f16"
     assert tuned.current().rows == {problem: {tuned.Card.of(H200): tuned.TunedRow("part 0: 211", 1.0, 2.0)}}
 
