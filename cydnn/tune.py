@@ -21,6 +21,7 @@ from ._core import memory_of
 from .clock import Clock
 from .device.buffer import HOST
 from .device.numpy import memory
+from .dtypes import BY_NAME
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, tuned
 from .heuristics.rivals import rivals
@@ -30,6 +31,9 @@ from .status import BadParam, CydnnError, NotSupported
 
 GUARD, FILL = 1 << 12, 0xFF                      # bytes of a guard zone, and what they hold
 FIRST, REPEAT, FINALISTS = 3, 15, 6              # runs of everybody, and of those that are near the fastest
+# Engines that round values in between, to the type of an operand or to one of their own.
+ROUNDS = {161: "w", 162: "w", 421: "v", 422: "v", 423: "f8_e4m3", 431: "q", 432: "q", 433: "bf16"}
+ROUNDED = 4.0                                    # roundings of values that are averaged then
 NEAR, GAIN = 1.3, 1.02                           # who that is; what must be won over the default
 ODD = 1e-3                                       # share of whole numbers that a last bit may turn
 PIECE, THREADS = 1 << 23, min(os.cpu_count() or 1, 8)    # bytes that a thread copies and compares
@@ -157,7 +161,7 @@ def _checked(run: Run, ground, lanes: dict, first):
             lanes[id(run)] = Lane(ground.made(run.choice, ground.device), ground)
         run.wrong = ground.written(lanes[id(run)])
         if first is not None and not run.wrong:
-            run.wrong = ground.other(first)
+            run.wrong = ground.other(first, run.choice)
     except CydnnError as error:
         run.wrong = error.args[0].split("\n")[0]
     if first is None and run.wrong:
@@ -264,10 +268,11 @@ class Ground:
         """{slot: bytes} of the outputs."""
         return {i: area.read() for i, area in self.outputs.items()}
 
-    def other(self, first: dict) -> str:
-        """Which output is not what the default wrote, by more than sums in another order explain."""
+    def other(self, first: dict, choice: Choice) -> str:
+        """Which output of a choice is not what the default wrote, by more than sums in another order and
+        roundings on the way explain."""
         for i, area in self.outputs.items():
-            dtype, bound = self.layout.slots[i].dtype, self._bound(i)
+            dtype, bound = self.layout.slots[i].dtype, self._bound(i, choice)
             if i not in self.largest:            # once: a pass over all in f64
                 pieces = in_pieces(lambda at, n: _largest(dtype, first[i][at:at + n]), area.size)
                 self.largest[i] = max(pieces) or 1.0
@@ -277,13 +282,22 @@ class Ground:
                 return f"{self.layout.slots[i].label}: {wrong}"
         return ""
 
-    def _bound(self, i: int) -> float:
-        """The largest error over the largest value: of the types that values pass through on their way, and
-        of the lengths of the sums."""
+    def _bound(self, i: int, choice: Choice) -> float:
+        """The largest error over the largest value: of the types that values pass through on their way, those
+        that engines round them to by themselves, and of the lengths of the sums."""
+        parts = (*self.layout.choice.parts, *choice.parts)
+        rounded = ROUNDED * max([eps for part in parts if (eps := _rounding(part)) is not None], default=0.0)
         graph = self.layout.graph
         types = [t.dtype for t in graph.tensors.values() if t.is_virtual and t.dtype.kind == "float"]
         terms = sum(8 + 2 * node.op.terms(**graph.described(node)) ** 0.5 for node in graph.nodes)
-        return 16 * max([self.layout.slots[i].dtype.eps, *(t.eps for t in types)]) + terms * 2.0 ** -23
+        passed = 16 * max([self.layout.slots[i].dtype.eps, *(t.eps for t in types)])
+        return max(passed, rounded) + terms * 2.0 ** -23
+
+
+def _rounding(part) -> float | None:
+    """Of the type to which an engine rounds what it multiplies; None where it rounds nothing."""
+    name = ROUNDS.get(part.engine.index)
+    return name and (BY_NAME[name] if name in BY_NAME else part.match.operands[name].dtype).eps
 
 
 class Lane:

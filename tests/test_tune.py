@@ -6,6 +6,7 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -239,6 +240,22 @@ def test_attention_is_tuned_on_the_arrays_that_execute_takes(sm90):
     with pytest.warns(UserWarning, match="array must be of type float16"):
         found = g.autotune(dict(zip((q, k, o), arrays)), clock=Said(2.0, 1.0))
     assert len(found.runs) > 1 and not any(run.wrong for run in found.runs)
+
+
+def test_engines_that_round_in_between_are_not_wrong(sm90):
+    """Weights of attention in 8 bits, where the largest of the results has 32."""
+    kinds = cudnn.data_type
+    g = cudnn.pygraph(io_data_type=kinds.FP8_E4M3, intermediate_data_type=kinds.FLOAT, handle=sm90)
+    scale, qkv = g.tensor([1, 1, 1, 1], data_type=kinds.FLOAT), [g.tensor([1, 1, 64, 64]) for _ in range(3)]
+    o, _, _, amax = g.sdpa_fp8(*qkv, *[scale] * 6, generate_stats=False, attn_scale=0.125)
+    o.set_output(True).set_data_type(kinds.HALF), amax.set_output(True)
+    g.build_operation_graph()
+    x = np.random.default_rng(0).normal(0, 1, (3, 1, 1, 64, 64)).astype(ml_dtypes.float8_e4m3fn)
+    pack = dict(zip(qkv, x)) | {scale: np.ones((1, 1, 1, 1), "f4"), o: np.zeros((1, 1, 64, 64), "f2"),
+                                    amax: np.zeros((1, 1, 1, 1), "f4")}
+    found = g.autotune(pack, clock=Said(2.0), save=False)
+    assert {420, 423} <= {part.engine.index for run in found.runs for part in run.choice.parts}
+    assert not any(run.wrong for run in found.runs)
 
 
 def test_what_a_pygraph_cannot_tune(sm90):
