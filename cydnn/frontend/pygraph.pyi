@@ -322,9 +322,9 @@ class pygraph:
         adds pointwise operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left
         one itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries and
         keys. ``sink_token``: a score more of each row, of no key. With tables, k and v are (pages, h,
-        keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` of b + 1: sums of the lengths.
-        rng_dump, score_max and score_sum_exp become outputs."""
+        keys of a page, d). ``dropout``: (probability, seed, offset), or (mask, scale). ``cu_seq_len_…`` of
+        b + 1: sums of lengths. rng_dump (what is kept, as ``rng`` has it), score_max, score_sum_exp become
+        outputs."""
     def scaled_dot_product_flash_attention_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ..., implementation: Any = ..., cu_seq_len_q: Any = ..., cu_seq_len_kv: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
@@ -338,9 +338,9 @@ class pygraph:
         adds pointwise operations, then come bias and ALiBi. Bounds count keys from the diagonal, the left
         one itself; ``block_mask`` of UINT8 (b, h, s_q / 128, s_kv / 1024) has a bit for 128 queries and
         keys. ``sink_token``: a score more of each row, of no key. With tables, k and v are (pages, h,
-        keys of a page, d). ``dropout``: (probability, seed, offset) as ``rng`` has them, of which
-        ``rng_dump`` gets what is kept; or (mask, scale). ``cu_seq_len_…`` of b + 1: sums of the lengths.
-        rng_dump, score_max and score_sum_exp become outputs."""
+        keys of a page, d). ``dropout``: (probability, seed, offset), or (mask, scale). ``cu_seq_len_…`` of
+        b + 1: sums of lengths. rng_dump (what is kept, as ``rng`` has it), score_max, score_sum_exp become
+        outputs."""
     def sdpa_backward(self, q: Any, k: Any, v: Any, o: Any, dO: Any, stats: Any, attn_scale: Any = ..., bias: Any = ..., dBias: Any = ..., use_alibi_mask: Any = ..., use_padding_mask: Any = ..., seq_len_q: Any = ..., seq_len_kv: Any = ..., max_total_seq_len_q: Any = ..., max_total_seq_len_kv: Any = ..., use_causal_mask: Any = ..., use_causal_mask_bottom_right: Any = ..., sliding_window_length: Any = ..., diagonal_alignment: Any = ..., diagonal_band_left_bound: Any = ..., diagonal_band_right_bound: Any = ..., dropout: Any = ..., rng_dump: Any = ..., use_deterministic_algorithm: Any = ..., compute_data_type: Any = ..., name: Any = ..., score_mod: Any = ..., score_mod_bprop: Any = ..., sink_token: Any = ..., dSink_token: Any = ..., implementation: Any = ..., cu_seq_len_q: Any = ..., cu_seq_len_kv: Any = ...) -> Any:
         """[dQ, dK, dV] of ``sdpa``, whose options must be given again; ``stats`` are its Stats. dBias, a
         tensor of the graph, becomes an output: the bias's gradient, summed along its dims of 1; so does
