@@ -38,16 +38,19 @@ class Stored:
         if len(data) not in (1, 2):
             raise TypeError(f"deserialize: takes data, or a handle and data; got {len(data)} arguments")
         handle, data = data if len(data) == 2 else (None, *data)
-        if handle is not None:
-            self._handle = get_handle(handle)
         flag("deserialize: run_warmup", run_warmup)
         if flag("deserialize: enforce_precompiled", enforce_precompiled) and isinstance(data, str):
             raise BadParam("deserialize: enforce_precompiled requires plan serialization, which is bytes; "
                            f"got a text of {len(data)} characters")
-        if isinstance(data, str):
-            self._read_calls(data)
-        else:
-            self._read_plan(_bytes(data))
+        own, self._handle = self._handle, self._handle if handle is None else get_handle(handle)
+        try:
+            if isinstance(data, str):
+                self._read_calls(data)
+            else:
+                self._read_plan(_bytes(data))
+        except CydnnError:
+            self._handle = own                   # what is refused changes nothing
+            raise
 
     def _read_calls(self, text: str):
         """The graph of ``repr``, as it was when nothing was built of it."""

@@ -130,8 +130,11 @@ def test_a_plan_of_attention_is_written_as_text_again(handle):
                                             (b"nonsense", "it must be JSON that a plan was written as"),
     (b"\xff\xfe", "the bytes must be those of serialize")])
 def test_what_cannot_be_read(handle, data, sentence):
+    g, other = cudnn.pygraph(handle=handle), cudnn.create_handle("ptx:sm_80")
     with pytest.raises(BadParam, match=sentence):
-        cudnn.pygraph(handle=handle).deserialize(data)
+        g.deserialize(other, data)
+    assert g.own_handle.device.name == "numpy"
+    cudnn.destroy_handle(other)
 
 
 def test_bytes_that_were_changed(handle):
