@@ -108,7 +108,7 @@ def tune(args) -> int:
     from . import bench as benches, device
     from .heuristics import tuned
     place, rows, wrong = Path(args.table) if args.table else tuned.place(), [], 0
-    if not args.dry_run:
+    if not args.dry_run and device.get(args.device).context is not None:
         tuned.check(place)
     for line in _problems("tune", args.problem):
         try:

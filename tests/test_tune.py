@@ -263,6 +263,9 @@ def test_what_a_pygraph_cannot_tune(sm90):
     g.build([cudnn.heur_mode.A])
     with pytest.raises(BadParam, match="autotune: the handle must be of the device that the plans are for"):
         g.autotune({}, handle="numpy")
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="tune: device must be a GPU, or a clock"):
+        g.autotune({})
+    assert not [*tuned.place().parent.iterdir()]
     with pytest.raises(BadParam, match="the variant pack must hold"):
         g.autotune({x: np.ones((6, 40), np.float32)}, clock=Said(1.0))
     kinds = cudnn.data_type
@@ -276,7 +279,7 @@ def test_what_a_pygraph_cannot_tune(sm90):
         g.autotune({x: np.ones((2, 8), np.float32), y: np.zeros((2, 8), np.bool_)}, clock=Said(1.0))
     tuned.place().write_text("cut")              # told before anything is measured
     with pytest.raises(BadParam, match="tuned table: the last line must be `end`; got 'cut'"):
-        g.autotune({})
+        g.autotune({}, clock=Said(1.0))
 
 
 # ---- python -m cydnn tune ----

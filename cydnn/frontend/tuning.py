@@ -27,6 +27,8 @@ class Tuning:
         if at.device.facts != self._facts():
             raise BadParam(f"autotune: the handle must be of the device that the plans are for, "
                            f"{self._facts().name}; got {at.device.name}")
+        with refusals():
+            clock = tune.clock_of(at.device) if clock is None else clock
         if save:
             tuned.check(tuned.place())
         at.device.synchronize(at.stream)         # what fills the inputs
