@@ -145,7 +145,7 @@ class Inference:
             strides = packed_strides(dims, order(len(dims), axis))
         uid = self.uids[t]
         ragged = None if t.ragged_offset is None else self._elements(t)
-        scalar = None if t.value is None or t.kind != "value" else Scalar(uid, t.value)
+        scalar = None if t.value is None or t.kind != "value" else self._scalar(t, t.value)
         return Tensor(uid, TensorDesc(row, dims, strides, units), t.kind, t.alignment, ragged,
                       reordering, scalar, t.name)
 
@@ -193,8 +193,12 @@ class Inference:
         if (t, rank) not in self.made:
             number = t.value if t.value is not None else 0 if known.dtype.kind == "int" else 0.0
             self.made[t, rank] = known.replace(uid=next(self._fresh), dims=(1,) * rank, strides=(1,) * rank,
-                                               scalar=Scalar(self.uids[t], number))
+                                               scalar=self._scalar(t, number))
         return self.made[t, rank]
+
+    def _scalar(self, t: tensor, number) -> Scalar:
+        """A number that never changes is told as such: operations are recognised by those."""
+        return Scalar(("constant", number) if t.is_constant else self.uids[t], number)
 
     # ---- One step ----
 

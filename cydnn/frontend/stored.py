@@ -170,7 +170,11 @@ def _tensor_of(row: dict) -> tensor:
 
 def _is_named(t) -> bool:
     """A tensor of the caller, not a number of another one in a second rank."""
-    return t.scalar is None or t.scalar.key == t.uid
+    return t.scalar is None or t.scalar.key == t.uid or _is_constant(t)
+
+
+def _is_constant(t) -> bool:
+    return t.scalar is not None and isinstance(t.scalar.key, tuple)
 
 
 def _tensors_of(graph: Graph) -> dict[int, tensor]:
@@ -189,7 +193,7 @@ def _tensor_from(t) -> tensor:
     if t.desc.vector > 1:
         made.set_vector_count_and_dimension(t.desc.vector, 1)
     made.set_reordering_type(next(m for m in tensor_reordering if m.name.lower() == t.reordering))
-    return made._set(value=None if t.scalar is None else t.scalar.default)
+    return made._set(value=None if t.scalar is None else t.scalar.default, is_constant=_is_constant(t))
 
 
 def _steps_of(graph: Graph, tensors: dict) -> list[Step]:

@@ -189,3 +189,20 @@ def test_remainders_of_either_sign(device):
     found = [np.zeros_like(a) for _ in made]
     g.execute({x: a, y: b, **dict(zip(made, found))}, np.empty(max(g.get_workspace_size(), 1), np.uint8))
     np.testing.assert_array_equal(found, [np.fmod(a, b), np.mod(a, b)])
+
+
+@pytest.mark.parametrize("way", cudnn.scalar_type)
+def test_operations_are_recognised_by_numbers_that_never_change(h200, way):
+    """A square by an exponent, an average by a factor; a number that a pack may change is none of these. The
+    bytes of a plan tell them apart too."""
+    g = floats(device_property=h200)
+    x, number = g.tensor([8, 1, 64]), lambda value: g.tensor_scalar(value, way)
+    total = g.reduction(g.pow(x, number(2.0)), cudnn.reduction_mode.ADD).set_dim([8, 1, 1])
+    least = g.add(g.mul(total, number(1 / 64)), g.tensor_scalar(1e-5, way))
+    g.mul(x, g.rsqrt(least)).set_output(True)
+    g.build([cudnn.heur_mode.A])
+    again = cudnn.pygraph(device_property=h200)
+    again.deserialize(g.serialize())
+    is_fixed = way is way.COMPILE_TIME_CONST
+    assert ("norm_fwd" in g.get_plan_name_at_index(0)) == is_fixed
+    assert {t.is_constant for t in again._tensors if t.value is not None} == {is_fixed}
