@@ -187,7 +187,9 @@ class Planning:
     def deselect_workspace_greater_than(self, workspace: int):
         """Leave out plans that need more workspace. Engines that can do with less are asked for such
         plans."""
-        self.filter.workspace_bytes = whole("deselect_workspace_greater_than: workspace", workspace)
+        if (most := whole("deselect_workspace_greater_than: workspace", workspace)) < 0:
+            raise BadParam(f"deselect_workspace_greater_than: workspace must be 0 bytes or more; got {most}")
+        self.filter.workspace_bytes = most
         self._ask_again()
         return self
 
@@ -208,14 +210,15 @@ class Planning:
         yield from (candidate for candidate in self._left() if candidate is not first)
 
     def _at(self, index) -> Candidate:
-        left = self._left()
-        if not isinstance(index, int) or not 0 <= index < len(left):
-            raise BadParam(f"pygraph: plan index must be below {len(left)}, the plans of "
-                           f"create_execution_plans that are not deselected; got {shown(index)}")
-        return left[index]
+        left, number = self._left(), whole("pygraph: plan index", index)
+        if not 0 <= number < len(left):
+            raise BadParam(f"pygraph: plan index must be below {len(left)}, those left; got {number}")
+        return left[number]
 
     def check_support(self) -> bool:
         """True when at least one plan is left; raises cudnnGraphNotSupportedError otherwise."""
+        if not self._modes and not self.candidates:
+            raise cudnnGraphNotSupportedError("pygraph: create_execution_plans must come first; got no plans")
         if next(self._in_turn(), None) is None:
             raise cudnnGraphNotSupportedError(f"pygraph: no plan is left of {len(self.candidates)}; "
                                               f"{self.filter}")

@@ -116,6 +116,17 @@ def test_workspace(h200):
     assert max(left) < max(sizes) and set(left) >= {size for size in sizes if size < max(sizes)}
 
 
+def test_plans_are_asked_for_first(h200):
+    g = cudnn.pygraph(io_data_type=T.FLOAT, compute_data_type=T.FLOAT, device_property=h200)
+    g.relu(g.tensor([2, 8], [8, 1])).set_output(True)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="create_execution_plans must come first"):
+        g.check_support()
+    g.create_execution_plans([MODE.A])
+    assert g.check_support() and g.get_plan_name_at_index(np.int64(0)) == g.get_plan_name_at_index(0)
+    with pytest.raises(BadParam, match="workspace must be 0 bytes or more; got -1"):
+        g.deselect_workspace_greater_than(-1)
+
+
 def test_engines_do_with_less_workspace(h200):
     """What splits its sums when it may, does not when it may not; in whichever order it is said."""
     kept = []
