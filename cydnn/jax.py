@@ -8,6 +8,8 @@ Importing it imports jax.
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, partial
 
 try:
@@ -31,28 +33,56 @@ from .functional.passes import of_layout, plain, walked
 from .given import shown
 from .names import missing
 from .status import BadParam, CydnnError, InternalError, NotSupported
-from .tensor import packed_strides, stride_order
+from .tensor import TensorDesc, packed_strides, stride_order
 
 TARGET = "cydnn"                                 # what XLA calls us
+OF_ROWS = frozenset("attention matmul linear softmax log_softmax softmin layer_norm rms_norm".split())
 DRAWING = dict(attention="dropout_p", dropout="p")           # functions that draw, and by which probability
 
 for _platform, _capsule in targets().items():
     register_ffi_target(TARGET, _capsule, platform=_platform)
 
 
+# ---- How arrays lie ----
+
+_IS_LAST: ContextVar[bool] = ContextVar("channels_last", default=False)
+
+
+@contextmanager
+def channels_last():
+    """Inside, images are asked of XLA, and given to it, with their channels innermost in memory, whatever is
+    traced: a transpose to it and back costs nothing in a program whose arrays are (n, spatial…, c)."""
+    token = _IS_LAST.set(True)
+    try:
+        yield
+    finally:
+        _IS_LAST.reset(token)
+
+
+def _said(name: str, x, is_last: bool):
+    """What an array says of itself: memory in logical order, or with channels innermost."""
+    order = (0, *range(2, x.ndim), 1) if is_last and x.ndim in (4, 5) else tuple(range(x.ndim))
+    packed = packed_strides([x.shape[a] for a in order])
+    try:
+        return of_layout(name, x.shape, [packed[order.index(a)] for a in range(x.ndim)], x.dtype)
+    except CydnnError as error:
+        raise BadParam(f"{name}: {error.args[0].removeprefix('tensor: ')}") from None
+
+
 # ---- A call of XLA ----
 
 class Call:
-    """A graph that a compiled program runs. ``key`` tells it from all others, in every process; ``given``:
-    which arguments are handed over, of all that ``said`` has."""
+    """A graph that a compiled program runs. ``key`` tells it from all others, in every process; ``chosen``:
+    the device for the host's memory; ``given``: which arguments are handed over, of all that ``said`` has."""
 
-    def __init__(self, key: str, traced: tuple, said, numbers):
+    def __init__(self, key: str, traced: tuple, said, numbers, chosen: str | None):
         self.key, (self.trace, self.graph, self.values), self.numbers = key, traced, numbers
         used = {self.trace.sources.get(uid) for uid in self.graph.tensors}
         self.given = [i for i, s in enumerate(said) if s is not None and i in used]
+        self.orders = [_dims_of(said[i].desc) for i in self.given]
         self.results = results_of(self.trace, self.graph, self.values)
         self.descs = [s and s.desc for s in said]
-        self.chosen = CHOSEN.get()
+        self.chosen = chosen
         self._ready: dict = {}
         self.number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1
         CALLS[self.number] = self.on
@@ -75,7 +105,8 @@ class Call:
     def __call__(self, arrays) -> list:
         """The results, of the arguments that are handed over."""
         shapes, layouts = zip(*[_shape(self.key, result) for result in self.results])
-        run = ffi_call(TARGET, list(shapes), vmap_method="sequential", output_layouts=list(layouts))
+        run = ffi_call(TARGET, list(shapes), vmap_method="sequential", input_layouts=self.orders,
+                       output_layouts=list(layouts))
         return list(run(*arrays, call=np.int64(self.number)))
 
 
@@ -91,7 +122,14 @@ def _shape(key: str, result) -> tuple:
     if jax.dtypes.canonicalize_dtype(kind) != kind:
         raise BadParam(f"{name}: the result must be of a type that jax has turned on; got {kind}: set "
                        "jax_enable_x64, or give dtype")
-    return jax.ShapeDtypeStruct(desc.dims, kind), stride_order(desc)
+    return jax.ShapeDtypeStruct(desc.dims, kind), _dims_of(desc)
+
+
+def _dims_of(desc: TensorDesc) -> tuple:
+    """The dims of memory without gaps from the outermost to the innermost; in their own order where that
+    says as much."""
+    own = tuple(range(desc.rank))
+    return own if desc.is_packed() else stride_order(desc)
 
 
 _calls: dict = {}                                # key -> the call
@@ -110,21 +148,22 @@ def _call(key: str, make) -> Call:
 # ---- A function ----
 
 class Bound:
-    """A function with its options; ``names``: of the arguments that are arrays, ``numbers``: in the place of
-    others."""
+    """A function with its options, and where and how it was called. ``present``: which arguments are arrays;
+    ``numbers``: what stands in the place of others."""
 
     def __init__(self, function: Function, present: tuple, numbers: tuple, options: tuple):
         self.function, self.present, self.numbers, self.options = function, present, list(numbers), options
-        self.text = repr((present, numbers, plain(options), CHOSEN.get()))
+        self.chosen, self.is_last = CHOSEN.get(), _IS_LAST.get() and function.name not in OF_ROWS
+        self.text = repr((present, numbers, plain(options), self.chosen))
         made = jax.custom_vjp(self.plain)
         made.defvjp(self.forward, self.backward, symbolic_zeros=True)
         self.call = jax.jit(made, inline=True)   # a call outside of traces is a compiled program, too
 
     def said(self, arrays) -> list:
-        """What all arguments say of themselves: memory in logical order."""
+        """What all arguments say of themselves."""
         found = [None] * len(self.function.arrays)
         for i, x in zip(self.present, arrays):
-            found[i] = _said(f"{self.function.name}: {self.function.arrays[i]}", x)
+            found[i] = _said(f"{self.function.name}: {self.function.arrays[i]}", x, self.is_last)
         for i, (name, x) in enumerate(zip(self.function.arrays, self.numbers)):
             if found[i] is None:
                 self.function.absent(name, x)
@@ -137,7 +176,7 @@ class Bound:
                 raise NotSupported(f"{self.function.name}: running_mean and running_var must be None in "
                                    "training, as arrays of jax do not change; got them: move them by the "
                                    "mean and variance of the batch")
-            return Call(key, (trace, trace.finish(values), values), said, self.numbers)
+            return Call(key, (trace, trace.finish(values), values), said, self.numbers, self.chosen)
         key = f"{self.function.name} {_row(said)} {self.text} {is_saving}"
         return _call(key, make)
 
@@ -169,12 +208,12 @@ class Bound:
     def _walked(self, every: dict, results, wanted) -> Call:
         """The backward pass of the first result."""
         count = len(self.function.arrays) + 1 + self.function.saves
-        said = [_said(self.function.name, every[i]) if i in every else None for i in range(count)]
-        said.append(_said(self.function.name, results[0]))
+        of = lambda x: _said(self.function.name, x, self.is_last)
+        said = [of(every[i]) if i in every else None for i in range(count)] + [of(results[0])]
 
         def make():
             trace, found, graph = walked(self.function, self.numbers, said, self.options, wanted)
-            return Call(key, (trace, graph, found), said, self.numbers)
+            return Call(key, (trace, graph, found), said, self.numbers, self.chosen)
         key = f"{self.function.name}_backward {_row(said)} {self.text} {wanted}"
         return _call(key, make)
 
@@ -202,19 +241,12 @@ class Static:
         return isinstance(other, Static) and self.value == other.value
 
 
-def _said(name: str, x):
-    try:
-        return of_layout(name, x.shape, packed_strides(x.shape), x.dtype)
-    except CydnnError as error:
-        raise BadParam(f"{name}: {error.args[0].removeprefix('tensor: ')}") from None
-
-
 def _row(said) -> list:
     return [s and (str(s.desc), s.is_bool) for s in said]
 
 
 @lru_cache(maxsize=4096)
-def _bound(function: Function, present, numbers, options, chosen) -> Bound:
+def _bound(function: Function, present, numbers, options, *context) -> Bound:
     return Bound(function, present, numbers, options)
 
 
@@ -245,7 +277,7 @@ def _call_of(function: Function, *args, **kw):
     is_whole = name in ("sum", "prod") and found[0].dtype.kind in "biu"
     if is_whole and options[-1] is None and not jax.config.jax_enable_x64:
         options = (*options[:-1], "i32")         # the widest that there is
-    return _bound(function, present, numbers, options, CHOSEN.get()).call(*found)
+    return _bound(function, present, numbers, options, CHOSEN.get(), _IS_LAST.get()).call(*found)
 
 
 def _caller(function: Function):
@@ -257,7 +289,7 @@ def _caller(function: Function):
 
 
 CALLERS = {name: _caller(function) for name, function in FUNCTIONS.items()}
-__all__ = [*CALLERS]
+__all__ = ["channels_last", *CALLERS]
 
 
 def __getattr__(name):

@@ -1,6 +1,6 @@
 # Printed by tools/print_stubs.py.
 
-from typing import Any, Sequence
+from typing import Any, ContextManager, Sequence
 
 from jax import Array
 
@@ -192,3 +192,5 @@ def softplus(input: Array, beta: float = ..., threshold: float = ..., *, dtype: 
 def where(condition: Array, input: Array | float, other: Array | float, *, dtype: Any = ...) -> Array:
     """input where the condition is not 0, else other. One of the two may be a number; both where ``dtype`` is
     given."""
+def channels_last() -> ContextManager[None]:
+    """Inside, images lie with their channels innermost in memory."""

@@ -84,8 +84,10 @@ def _on(array: str) -> list:
 
 def of_jax() -> str:
     """cydnn.jax: the functions on arrays of JAX."""
-    return "\n".join([HEAD, "from typing import Any, Sequence\n", "from jax import Array\n",
-                      "Ints = int | Sequence[int]\n", *_on("Array"), ""])
+    return "\n".join([HEAD, "from typing import Any, ContextManager, Sequence\n", "from jax import Array\n",
+                      "Ints = int | Sequence[int]\n", *_on("Array"),
+                      "def channels_last() -> ContextManager[None]:",
+                      '    """Inside, images lie with their channels innermost in memory."""', ""])
 
 
 def operators() -> str:

@@ -1,5 +1,6 @@
 """Operations of JAX: values and gradients against JAX's own, eager and compiled, transforms, refusals."""
 import hashlib
+from contextlib import nullcontext
 
 import pytest
 
@@ -131,6 +132,25 @@ def test_transforms():
     assert jax.eval_shape(C.linear, R, S).shape == (2, 3, 4)
 
 
+def test_channels_last():
+    """Between operations nothing is copied; the gradient lies so, too."""
+    def network(x, w, is_last):
+        with C.channels_last() if is_last else nullcontext():
+            y = C.max_pool(C.relu(C.conv(jnp.transpose(x, (0, 3, 1, 2)), w, padding=1)), 2)
+            y = C.softmax(C.instance_norm(y), 1)
+        return jnp.transpose(y, (0, 2, 3, 1))
+    x, w = jnp.transpose(X, (0, 2, 3, 1)), W[:, :1].repeat(4, 1)
+    last = jax.jit(lambda x, w: network(x, w, True))
+    near(last(x, w), network(x, w, False))
+    calls = [line for line in last.lower(x, w).compile().as_text().splitlines() if "custom-call(" in line]
+    assert len(calls) == 5 and all("{1,3,2,0} custom-call" in line for line in calls[:4])
+    loss = lambda is_last: lambda x, w: (network(x, w, is_last) ** 3).sum()
+    for one, right in zip(*(jax.jit(jax.grad(loss(is_last), (0, 1)))(x, w) for is_last in (True, False))):
+        near(one, right, 1e-4)
+    with C.channels_last():                      # products and attention have no images
+        near(C.attention(X, X, X), _attention(X, X, X))
+
+
 def test_seeds_are_arrays_of_a_program():
     ones = jnp.ones((16, 16))
     drop = jax.jit(lambda x, seed: C.dropout(x, 0.25, seed=seed))
@@ -202,6 +222,7 @@ def test_sums_of_whole_numbers_are_of_the_widest_type():
 
 
 def test_names():
-    assert set(dir(C)) == set(cydnn.functional.FUNCTIONS) and C.conv.__doc__ == cydnn.conv.__doc__
+    assert set(dir(C)) == {"channels_last", *cydnn.functional.FUNCTIONS}
+    assert C.conv.__doc__ == cydnn.conv.__doc__
     with pytest.raises(AttributeError, match="did you mean relu"):
         C.rellu
