@@ -49,7 +49,7 @@ def test_words_and_data_agree(name):
 
 def test_engines_that_serve_only_who_asks_are_marked():
     said = plan.explain(graph_of(Problem.parse("conv_fprop n256c64h28w28 k64r3s3 pad1 f16 nhwc")), "h200")
-    assert "114:conv_fprop_winograd2 tile=t128x64 chunks=1 not taken: " in said
+    assert "115:conv_fprop_winograd4 chunks=1 not taken: " in said
     assert ", only where winograd or winograd_tile_6x6 is asked for" in said
 
 
