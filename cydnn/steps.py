@@ -101,6 +101,12 @@ def mapped(step, value):
                          {k: deep(v) for k, v in step.scalars.items()})
 
 
+def placed(steps, where: dict) -> list:
+    """The steps with addresses in the place of what stood for them: ``where``, by uid."""
+    turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
+    return [mapped(step, turn) for step in steps]
+
+
 def pointers(step) -> list[Pointer]:
     """Every symbolic pointer of a step."""
     found: list[Pointer] = []

@@ -7,7 +7,7 @@ from ...dtypes import BY_NAME
 from ...graph import core, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Matmul
-from ...steps import Launch, Pointer, mapped
+from ...steps import Launch, Pointer, placed
 from ...tensor import TensorDesc
 from ..engine import Engine, moved_us, no_elements, no_variant, wrong_device
 from ..nested import AFTER_US, NestedOp, NestedOperand
@@ -113,9 +113,7 @@ class ConvDgradGemm(Engine):
     def _launches(self, p, dev, windows, first: int, images: int) -> list:
         """Those of so many images from one on."""
         dy = p.ptr("dy", first * p.dy.strides[0] * p.dy.dtype.bytes)
-        where = {DY: dy, WINDOWS: windows}
-        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
-        steps = [mapped(step, turn) for step in self._part(p, images).steps(dev)]
+        steps = placed(self._part(p, images).steps(dev), {DY: dy, WINDOWS: windows})
         return [*steps, self._gather(p, windows, first, images)]
 
     def _gather(self, p, windows, first: int, images: int) -> Launch:

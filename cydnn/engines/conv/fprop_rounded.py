@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...graph import Tensor, core, many, once_per_match
 from ...ops import ConvFprop, Pointwise
-from ...steps import Pointer, mapped
+from ...steps import placed
 from ...tensor import TensorDesc
 from ..cast import SIXTEEN
 from ..engine import Config, Engine, wrong_device
@@ -75,9 +75,8 @@ class ConvFpropRounded(Engine):
     def plan(self, p, dev, config):
         new, area = max(p.graph.tensors) + 1, None
         area = p.scratch(TensorDesc.packed(p.w.dtype, p.x.dims, "nhwc").bytes)
-        turn = lambda v: area + v.addend if isinstance(v, Pointer) and v.uid == new else v
         steps = []
         for match, engines in self.parts(p):
             way = self.way(match, engines, dev)
-            steps += [mapped(step, turn) for step in way.engine.plan(match, dev, way.config)]
+            steps += placed(way.engine.plan(match, dev, way.config), {new: area})
         return steps

@@ -7,7 +7,7 @@ from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...graph.tensor import MOST_BYTES
 from ...kernels.expressions import ceil_div
 from ...ops import ConvFprop, Matmul
-from ...steps import Launch, Pointer, mapped
+from ...steps import Launch, placed
 from ...tensor import TensorDesc
 from ..engine import Engine, Knob, no_variant, wrong_device
 from ..tile.matrices import too_many
@@ -133,9 +133,7 @@ class ConvFpropGemm(Engine):
                     x_n=x.n_step, x_group=p.w.c * x.c_step, x_c=x.c_step, x_s=x.steps)
         unfold = Launch(f"conv_im2col_{p.x.dtype}_{vector}", args, dict(groups=groups))
         where = {WINDOWS: windows, WEIGHTS: p.ptr("w"), OUT: p.ptr("y")}
-        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
-        product = self._products(p, dev)[0].plan(self._product(p), dev, config)
-        return [unfold, *(mapped(s, turn) for s in product)]
+        return [unfold, *placed(self._products(p, dev)[0].plan(self._product(p), dev, config), where)]
 
     @staticmethod
     def _is_wide(p, inner) -> bool:

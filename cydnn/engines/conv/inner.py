@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...graph import Match, once_per_match
-from ...steps import Pointer, mapped
+from ...steps import placed
 from ..engine import Engine
 
 
@@ -33,6 +33,5 @@ class InnerConv(Engine):
 
     def steps(self, p, dev, where: dict) -> list:
         """The launches of the nested convolution at these addresses."""
-        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
         _, _, engine, config = self.found(p, dev)[0]
-        return [mapped(step, turn) for step in engine.plan(self.nested(p), dev, config)]
+        return placed(engine.plan(self.nested(p), dev, config), where)

@@ -8,7 +8,7 @@ from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Transform
 from ...status import BadParam
-from ...steps import Pointer, mapped
+from ...steps import placed
 from ...tensor import TensorDesc
 from ..engine import Config, Engine, no_elements, no_variant, wrong_device
 from ..layout.transform_tma import TransformTma
@@ -166,8 +166,7 @@ class Repack(Engine):
     def plan(self, p, dev, config):
         found = self.found(p, dev)
         match, where = self.nested(p, found.in_lines)
-        turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
-        steps = [mapped(step, turn) for step in found.engine.plan(match, dev, found.config)]
+        steps = placed(found.engine.plan(match, dev, found.config), where)
         made = {name: copy.steps(dev) for name, copy in self.copies(p, found.in_lines).items()}
         read = [step for name in p.op.reads for step in made.get(name, ())]
         return read + steps + [step for name in p.op.writes for step in made.get(name, ())]

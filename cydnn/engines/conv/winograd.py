@@ -16,7 +16,7 @@ import numpy as np
 from ...graph import core, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, ConvFprop, Matmul
-from ...steps import Launch, Pointer, mapped
+from ...steps import Launch, Pointer, placed
 from ...tensor import TensorDesc
 from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, powers, wrong_device
 from ..nested import NestedOp, NestedOperand
@@ -133,6 +133,13 @@ class InTiles(Engine):
         ways = [Config(chunks=n * least) for n in powers(ceil_div(tiles, UNIT)) if n <= 8]
         return first_then(min(ways, key=lambda config: self.cost(p, dev, config)), ways)
 
+    def transformed(self, p, image: Lifted, pad, to, rows: int, common) -> Launch:
+        """The launch that transforms tiles of the image that is read."""
+        name = p.op.reads[0]
+        args = dict(common, x=p.ptr(name), to=to, rows=rows, channels=image.c, size=image.size[1:], pad=pad,
+                    x_n=image.n_step, x_c=image.c_step, x_s=image.steps[1:])
+        return Launch(f"conv_winograd_input_{p.operands[name].dtype}_{self.out}_{lanes(image)}", args)
+
     def least_us(self, p, dev):
         return 2 * arithmetic_us(p, dev) * self.points / (9 * self.out ** 2)
 
@@ -200,11 +207,11 @@ class Winograd(InTiles):
         pitch, point, cuts = self._pitch(to), self.points, self.cuts(p, config.chunks)
         weights = p.scratch(4 * point * to.inputs * pitch)
         front, back = (p.scratch(4 * point * cuts[0][1] * n) for n in (to.inputs, pitch))
-        steps = [self._filters(p, to, weights, pitch)]
+        where, steps = dict(zip(AREAS, (front, weights, back))), [self._filters(p, to, weights, pitch)]
         for first, some in cuts:
             common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down)
-            steps += [self._input(p, to, front, some, common),
-                      *placed(self._product(p, some).steps(dev), (front, weights, back)),
+            steps += [self.transformed(p, to.source, to.pad, front, some, common),
+                      *placed(self._product(p, some).steps(dev), where),
                       self._output(p, to, back, some, common)]
         return steps
 
@@ -213,13 +220,6 @@ class Winograd(InTiles):
                     outputs=to.outputs, row=pitch, w_in=to.taps[0], w_out=to.taps[1], w_r=to.taps[2],
                     w_s=to.taps[3], point=to.inputs * pitch)
         return Launch(f"conv_winograd_filter_{p.w.dtype}_{self.out}", args)
-
-    def _input(self, p, to, front, rows, common) -> Launch:
-        name, source = p.op.reads[0], to.source
-        args = dict(common, x=p.ptr(name), to=front, rows=rows, channels=to.inputs, size=source.size[1:],
-                    pad=to.pad, x_n=source.n_step, x_c=source.c_step, x_s=source.steps[1:])
-        lanes = "by_channels" if is_inner(source) else "by_tiles"
-        return Launch(f"conv_winograd_input_{p.operands[name].dtype}_{self.out}_{lanes}", args)
 
     def _output(self, p, to, back, rows, common) -> Launch:
         name, target, pitch = p.op.writes[0], to.target, self._pitch(to)
@@ -254,11 +254,9 @@ def at_points(products, points: int, *shapes, beta: float = 0.0) -> NestedOp:
     return NestedOp(Matmul(compute="f32"), products, dict(beta=beta), **operands)
 
 
-def placed(steps, addresses) -> list:
-    """The launches of a product, of whose operands these are the addresses."""
-    where = dict(zip(AREAS, addresses))
-    turn = lambda v: where[v.uid] + v.addend if isinstance(v, Pointer) and v.uid in where else v
-    return [mapped(step, turn) for step in steps]
+def lanes(image: Lifted) -> str:
+    """What is closest in an image, as kernels are named."""
+    return "by_channels" if is_inner(image) else "by_tiles"
 
 
 def is_inner(image: Lifted) -> bool:

@@ -13,12 +13,11 @@ import numpy as np
 from ...graph import core, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvWgrad
-from ...steps import Launch
+from ...steps import Launch, placed
 from ..engine import moved_us
 from ..nested import NestedOp
 from ..tile.matrices import too_many
-from .view import Lifted
-from .winograd import EFFICIENCY, MATRICES, InTiles, at_points, is_inner, patches, placed
+from .winograd import AREAS, EFFICIENCY, MATRICES, InTiles, at_points, is_inner, lanes, patches
 
 GRADIENT = {                                     # gradients of a tile, in one dim: (G, A^T)
     2: ([[1, 0], [1 / 2, 1 / 2], [1 / 2, -1 / 2], [0, 1]],
@@ -57,12 +56,10 @@ class ConvWgradWinograd2(InTiles):
     @once_per_match
     def _product(self, p, rows: int, beta: float) -> NestedOp:
         """Channels of dy by those of x, summed over tiles, at every point."""
-        c, k, pitch = p.x.c, p.dy.c, self._pitch(p)
+        c, pitch = p.x.c, self._pitch(p)
         across = (1, pitch) if is_inner(self.tiled(p)) else (rows, 1)
-        a, b, dw = ((k, rows), across), ((rows, c), (1, rows)), ((k, c), (c, 1))
-        if k < pitch:
-            a, dw = ((pitch, rows), across), ((pitch, c), (c, 1))
-        return at_points(self.products, self.points, a, b, dw, beta=beta)
+        return at_points(self.products, self.points, ((pitch, rows), across), ((rows, c), (1, rows)),
+                         ((pitch, c), (c, 1)), beta=beta)
 
     def cost(self, p, dev, config):
         rows, pitch = self.rows(p, config.chunks), self._pitch(p)
@@ -78,29 +75,23 @@ class ConvWgradWinograd2(InTiles):
     def plan(self, p, dev, config):
         if not p.dw.count:
             return []
-        tiles, down, along = self.tiles(p)
+        g, (tiles, down, along) = self.geometry(p), self.tiles(p)
         cuts, each = self.cuts(p, config.chunks) or [(0, 0)], 4 * self.points
         sums = p.scratch(each * self._pitch(p) * p.x.c)
         front, turned = (p.scratch(each * cuts[0][1] * n) for n in (self._pitch(p), p.x.c))
-        steps = []
+        where, steps = dict(zip(AREAS, (front, turned, sums))), []
         for first, some in cuts:
-            common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down, rows=some)
-            steps += [self._gradient(p, front, common), self._image(p, turned, common)] if some else []
-            product = self._product(p, some, float(first > 0))
-            steps += placed(product.steps(dev), (front, turned, sums))
+            common = dict(first=first, tiles=tiles, tiles_w=along, tiles_h=down)
+            steps += [self._gradient(p, front, some, common),
+                      self.transformed(p, g.x, g.pad[1:], turned, some, common)] if some else []
+            steps += placed(self._product(p, some, float(first > 0)).steps(dev), where)
         return [*steps, self._taps(p, sums)]
 
-    def _gradient(self, p, to, common) -> Launch:
+    def _gradient(self, p, to, rows: int, common) -> Launch:
         y = self.tiled(p)
-        args = dict(common, dy=p.ptr("dy"), to=to, channels=y.c, pitch=self._pitch(p), size=y.size[1:],
-                    y_n=y.n_step, y_c=y.c_step, y_s=y.steps[1:])
+        args = dict(common, dy=p.ptr("dy"), to=to, rows=rows, channels=y.c, pitch=self._pitch(p),
+                    size=y.size[1:], y_n=y.n_step, y_c=y.c_step, y_s=y.steps[1:])
         return Launch(f"conv_winograd_gradient_{p.dy.dtype}_{self.out}_{lanes(y)}", args)
-
-    def _image(self, p, to, common) -> Launch:
-        g = self.geometry(p)
-        args = dict(common, x=p.ptr("x"), to=to, channels=g.x.c, size=g.x.size[1:], pad=g.pad[1:],
-                    x_n=g.x.n_step, x_c=g.x.c_step, x_s=g.x.steps[1:])
-        return Launch(f"conv_winograd_input_{p.x.dtype}_{self.out}_{lanes(g.x)}", args)
 
     def _taps(self, p, sums) -> Launch:
         g = self.geometry(p)
@@ -124,11 +115,6 @@ class ConvWgradWinograd4(ConvWgradWinograd2):
     notes = ("deterministic", "winograd", "winograd_tile_6x6")
     only_for = ("winograd", "winograd_tile_6x6")
     out = 4
-
-
-def lanes(image: Lifted) -> str:
-    """What is closest in an image, as kernels are named."""
-    return "by_channels" if is_inner(image) else "by_tiles"
 
 
 def spread(x, dy, pad, out: int) -> np.ndarray:
