@@ -27,17 +27,16 @@ from . import device as devices
 from ._core import CALLS, CHOSEN, targets
 from .device.numpy import view
 from .functional import FUNCTIONS, Function
-from .functional.arrays import foreign_name
+from .functional.arrays import foreign_name, of_layout
 from .functional.function import planned, results_of
-from .functional.passes import of_layout, plain, walked
+from .functional.passes import DRAWING, plain, walked
 from .given import shown
 from .names import missing
-from .status import BadParam, CydnnError, InternalError, NotSupported
+from .status import BadParam, InternalError, NotSupported
 from .tensor import TensorDesc, packed_strides, stride_order
 
 TARGET = "cydnn"                                 # what XLA calls us
 OF_ROWS = frozenset("attention matmul linear softmax log_softmax softmin layer_norm rms_norm".split())
-DRAWING = dict(attention="dropout_p", dropout="p")           # functions that draw, and by which probability
 
 for _platform, _capsule in targets().items():
     register_ffi_target(TARGET, _capsule, platform=_platform)
@@ -63,10 +62,7 @@ def _said(name: str, x, is_last: bool):
     """What an array says of itself: memory in logical order, or with channels innermost."""
     order = (0, *range(2, x.ndim), 1) if is_last and x.ndim in (4, 5) else tuple(range(x.ndim))
     packed = packed_strides([x.shape[a] for a in order])
-    try:
-        return of_layout(name, x.shape, [packed[order.index(a)] for a in range(x.ndim)], x.dtype)
-    except CydnnError as error:
-        raise BadParam(f"{name}: {error.args[0].removeprefix('tensor: ')}") from None
+    return of_layout(name, x.shape, [packed[order.index(a)] for a in range(x.ndim)], x.dtype)
 
 
 # ---- A call of XLA ----

@@ -19,12 +19,13 @@ except ModuleNotFoundError as error:
 
 from . import torch_attention
 from .functional import FUNCTIONS, Function
+from .functional.arrays import of_layout
 from .locks import Bounded
 from .given import reason
 from .names import missing
 from .status import BadParam, CydnnError, NotSupported
 from .torch_names import NAMES, given as arguments
-from .functional.passes import of_layout, plain
+from .functional.passes import DRAWING, plain
 from .torch_operators import backward_of, refusal, registered
 from .torch_theirs import FORWARD, fallbacks as _fallbacks, theirs
 from .torch_transforms import beyond, noted, one_by_one, proxies, transformed
@@ -97,7 +98,6 @@ def _moving(normalized, whole):
     return batch_norm
 
 
-DRAWING = dict(attention="dropout_p", dropout="p")           # functions that draw, and by which probability
 
 
 def _drawn(name: str, given: dict) -> dict:

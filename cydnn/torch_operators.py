@@ -8,8 +8,8 @@ import torch
 
 from ._core import CHOSEN
 from .functional import Function
-from .functional.arrays import HOST, Said, foreign_name, kind_of
-from .functional.passes import made_of, needs_result, of_layout, walked
+from .functional.arrays import HOST, Said, foreign_name, kind_of, of_layout
+from .functional.passes import made_of, needs_result, walked
 from .locks import Bounded
 from .status import BadParam, CydnnError, NotSupported
 from .torch_theirs import again

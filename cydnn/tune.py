@@ -218,7 +218,7 @@ class Ground:
 
     def __init__(self, choice: Choice, device, pack: dict, scalars, made):
         layout = self.layout = Layout(choice)
-        self.made = made or (lambda *asked: plans.made(*asked))
+        self.made = made or plans.made
         self.device, self.scalars, self.space = device, scalars, Area(device, 0)
         missing = [t.label for i, t in enumerate(layout.slots) if t.uid not in pack]
         if missing:

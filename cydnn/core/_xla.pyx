@@ -40,7 +40,7 @@ cdef void *executed(Frame *frame, bint is_gpu) noexcept with gil:
     try:
         called(frame, is_gpu)
     except BaseException as error:            # XLA hands its words to who called
-        return said(frame.api, str(error).encode())
+        return said(frame.api, str(error).encode("utf-8", "replace"))
     return NULL
 
 

@@ -37,11 +37,12 @@ def foreign_name(row: DType) -> str:
     return ML_DTYPES.get(row.name) or row.numpy.name
 
 
-def _said(name: str, dims, strides, kind, place: str, address: int) -> Said:
+def of_layout(name: str, dims, strides, kind, place: str = HOST, address: int = 0) -> Said:
+    """What an array of a layout says of itself. Raises BadParam."""
     try:
         row = dtype(kind)
         is_bool = row is boolean
-        desc = TensorDesc(u8 if is_bool else row, tuple(dims), tuple(strides))
+        desc = TensorDesc(u8 if is_bool else row, [int(d) for d in dims], [int(s) for s in strides])
     except CydnnError as error:
         sentence = error.args[0].removeprefix("tensor: ")
         raise BadParam(f"{name}: {sentence}") from None
@@ -66,7 +67,7 @@ class NumpyArrays:
         if any(s % size for s in x.strides):
             raise BadParam(f"{name}: strides must be whole elements of {size} bytes; got {x.strides} bytes: "
                            "pass a copy of it")
-        return _said(name, x.shape, [s // size for s in x.strides], x.dtype, HOST, pointer_of(x))
+        return of_layout(name, x.shape, [s // size for s in x.strides], x.dtype, HOST, pointer_of(x))
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
         """What makes arrays of a description on a device."""
@@ -124,7 +125,7 @@ class TorchArrays:
         if not address and x.numel():
             raise BadParam(f"{name}: must have memory; got a {type(x).__name__} without: call cydnn.torch's "
                            "function of that name")
-        return _said(name, x.shape, x.stride(), x.dtype, where, address)
+        return of_layout(name, x.shape, x.stride(), x.dtype, where, address)
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
         """On the only GPU, or the CPU: torch's short way, past its dispatcher, where it has one."""
@@ -167,7 +168,7 @@ class CupyArrays:
 
     def said(self, name: str, x) -> Said:
         size = max(x.itemsize, 1)
-        return _said(name, x.shape, [s // size for s in x.strides], x.dtype, f"cuda:{x.device.id}",
+        return of_layout(name, x.shape, [s // size for s in x.strides], x.dtype, f"cuda:{x.device.id}",
                      x.data.ptr)
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
@@ -227,7 +228,7 @@ class StandardArrays(NumpyArrays):
         if not isinstance(found, Memory):
             return super().said(name, found)
         place = f"cuda:{x.__dlpack_device__()[1]}"
-        return _said(name, found.dims, found.strides, x.dtype, place, found.address)
+        return of_layout(name, found.dims, found.strides, x.dtype, place, found.address)
 
     @staticmethod
     def read(x, name="array"):

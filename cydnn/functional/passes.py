@@ -2,21 +2,12 @@
 run (torch.compile, JAX) ask for, where there is no memory yet."""
 from __future__ import annotations
 
-from ..dtypes import boolean, dtype as to_dtype, u8
-from ..tensor import TensorDesc
-from .arrays import HOST, Said
+from ..dtypes import dtype as to_dtype
 from .backward import gradients, reads_results
 from .function import Function, Result, results_of
 
+DRAWING = dict(attention="dropout_p", dropout="p")           # functions that draw, and by which probability
 _needs_result: dict = {}                         # function -> its gradients read what it returned
-
-
-def of_layout(name: str, dims, strides, kind) -> Said:
-    """What an array of a layout says of itself."""
-    row = to_dtype(kind)
-    is_bool = row is boolean
-    desc = TensorDesc(u8 if is_bool else row, [int(d) for d in dims], [int(s) for s in strides])
-    return Said(desc, HOST, 16, is_bool)
 
 
 def made_of(function: Function, said, arrays, options) -> tuple[list[Result], bool]:
