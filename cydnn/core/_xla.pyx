@@ -3,10 +3,14 @@ arrays."""
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport uintptr_t
 
-from cydnn.core.xla cimport (EXECUTE, MAJOR, METADATA, UNKNOWN, Api, ErrorArgs, FreeArgs, Frame, MemoryArgs,
-                             MetadataExtension, OrdinalArgs, StreamArgs)
+from cydnn.core.xla cimport (ALIGNMENT, EXECUTE, MAJOR, METADATA, UNKNOWN, Api, DestroyArgs, ErrorArgs,
+                             FreeArgs, Frame, MemoryArgs, MessageArgs, MetadataExtension, OrdinalArgs,
+                             StreamArgs)
 
 from ..status import ExecutionFailed, InternalError, NotSupported
+
+cdef enum:
+    LINE = 256                                # bytes: what plans align their workspace to
 
 CALLS = {}                                    # number of a call -> what gives its plan on a device
 
@@ -61,16 +65,18 @@ cdef int called(Frame *frame, bint is_gpu) except -1:
                            f"{number} of another one")
     ordinal = ordinal_of(frame) if is_gpu else None
     execute, order, numbers, size, alloc = CALLS[number](ordinal)
+    cdef size_t room = size + LINE - ALIGNMENT if size else 0
     pointers = tuple([address_of(frame, slot) for slot in order])
     if not is_gpu:
         held = alloc(size) if size else None
         execute(pointers, numbers, held, size)
         return 0
-    workspace = allocated(frame, size)
+    workspace = allocated(frame, room)
+    aligned = (<uintptr_t>workspace + LINE - 1) // LINE * LINE
     try:
-        execute(pointers, numbers, <uintptr_t>workspace, size, <uintptr_t>stream_of(frame))
+        execute(pointers, numbers, aligned, size, <uintptr_t>stream_of(frame))
     finally:
-        freed(frame, size, workspace)
+        freed(frame, room, workspace)
     return 0
 
 
@@ -81,34 +87,39 @@ cdef address_of(Frame *frame, int slot):
     return <uintptr_t>(frame.arguments.arrays[slot] if slot >= 0 else frame.results.arrays[~slot]).data
 
 
-cdef int fine(void *error, what) except -1:
-    if error != NULL:
-        raise ExecutionFailed(f"cydnn.jax: XLA must give {what}; got an error of it")
-    return 0
+cdef int fine(const Api *api, void *error, what) except -1:
+    if error == NULL:
+        return 0
+    cdef MessageArgs args = MessageArgs(sizeof(MessageArgs), NULL, error, NULL)
+    api.message(&args)
+    reason = args.message.decode("utf-8", "replace") if args.message != NULL else "an error without words"
+    cdef DestroyArgs over = DestroyArgs(sizeof(DestroyArgs), NULL, error)
+    api.destroy(&over)
+    raise ExecutionFailed(f"cydnn.jax: XLA must give {what}; got {reason}")
 
 
 cdef int ordinal_of(Frame *frame) except -2:
     cdef OrdinalArgs args = OrdinalArgs(sizeof(OrdinalArgs), NULL, frame.context, 0)
-    fine(frame.api.ordinal(&args), "the device of a call")
+    fine(frame.api, frame.api.ordinal(&args), "the device of a call")
     return args.ordinal
 
 
 cdef void *stream_of(Frame *frame) except? NULL:
     cdef StreamArgs args = StreamArgs(sizeof(StreamArgs), NULL, frame.context, NULL)
-    fine(frame.api.stream(&args), "the stream of a call")
+    fine(frame.api, frame.api.stream(&args), "the stream of a call")
     return args.stream
 
 
 cdef void *allocated(Frame *frame, size_t size) except? NULL:
     """Scratch memory that whoever comes later on the stream may have again."""
-    cdef MemoryArgs args = MemoryArgs(sizeof(MemoryArgs), NULL, frame.context, size, 256, NULL)
+    cdef MemoryArgs args = MemoryArgs(sizeof(MemoryArgs), NULL, frame.context, size, ALIGNMENT, NULL)
     if size:
-        fine(frame.api.allocate(&args), f"{size} bytes of workspace")
+        fine(frame.api, frame.api.allocate(&args), f"{size} bytes of workspace")
     return args.data
 
 
 cdef int freed(Frame *frame, size_t size, void *data) except -1:
     cdef FreeArgs args = FreeArgs(sizeof(FreeArgs), NULL, frame.context, size, data)
     if size:
-        fine(frame.api.free(&args), "its workspace back")
+        fine(frame.api, frame.api.free(&args), "its workspace back")
     return 0

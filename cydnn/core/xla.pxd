@@ -7,6 +7,7 @@ cdef enum:
     EXECUTE = 3                               # a stage of a call
     UNKNOWN = 2                               # a code of an error
     MAJOR = 0                                 # the version of all this
+    ALIGNMENT = 16                            # the most that scratch memory may be asked with
 
 cdef struct Extension:
     size_t struct_size
@@ -24,6 +25,17 @@ cdef struct ErrorArgs:
     Extension *extensions
     const char *message
     int code
+
+cdef struct MessageArgs:
+    size_t struct_size
+    Extension *extensions
+    void *error
+    const char *message
+
+cdef struct DestroyArgs:
+    size_t struct_size
+    Extension *extensions
+    void *error
 
 cdef struct StreamArgs:
     size_t struct_size
@@ -58,7 +70,8 @@ cdef struct Api:
     Version version
     void *internal
     void *(*error)(ErrorArgs *) noexcept nogil
-    void *of_errors[2]
+    void (*message)(MessageArgs *) noexcept nogil
+    void (*destroy)(DestroyArgs *) noexcept nogil
     void *register
     void *(*stream)(StreamArgs *) noexcept nogil
     void *of_states[4]

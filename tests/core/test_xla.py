@@ -19,6 +19,8 @@ def struct(name, *fields, head=HEAD):
 
 Version = struct("Version", ("major", c_int), ("minor", c_int))
 Error = struct("Error", ("message", c_char_p), ("code", c_int))
+Message = struct("Message", ("error", c_void_p), ("message", c_char_p))
+Destroy = struct("Destroy", ("error", c_void_p))
 Stream = struct("Stream", ("context", c_void_p), ("stream", c_void_p))
 Scratch = struct("Scratch", ("context", c_void_p), ("bytes", c_size_t), ("alignment", c_size_t),
                  ("data", c_void_p))
@@ -35,9 +37,10 @@ Asks = struct("Asks", ("size", c_size_t), ("type", c_int), ("next", c_void_p),
               ("metadata", POINTER(Metadata)), head=[])
 of = lambda kind: ctypes.CFUNCTYPE(c_void_p, POINTER(kind))
 unused = [(f"unused{i}", c_void_p) for i in range(20)]
-Api = struct("Api", ("version", Version), ("internal", c_void_p), ("error", of(Error)), *unused[:3],
-             ("stream", of(Stream)), *unused[3:7], ("allocate", of(Scratch)), ("free", of(Free)),
-             *unused[7:13], ("ordinal", of(Ordinal)))
+Api = struct("Api", ("version", Version), ("internal", c_void_p), ("error", of(Error)),
+             ("message", of(Message)), ("destroy", of(Destroy)), *unused[:1], ("stream", of(Stream)),
+             *unused[1:5], ("allocate", of(Scratch)), ("free", of(Free)), *unused[5:11],
+             ("ordinal", of(Ordinal)))
 Frame = struct("Frame", ("api", POINTER(Api)), ("context", c_void_p), ("stage", c_int), ("arguments", Arrays),
                ("results", Arrays), ("attributes", Attributes))
 get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -52,9 +55,17 @@ class Xla:
         api = self.api = Api(size=ctypes.sizeof(Api), version=Version(major=major, minor=3))
         api.error = of(Error)(lambda e: self.said.append(e.contents.message.decode()) or 1)
         api.stream = of(Stream)(lambda a: self.gives(a, "stream", "stream", 0x50))
-        api.allocate = of(Scratch)(lambda a: self.gives(a, "scratch", "data", 0x1000, a.contents.bytes))
+        api.message = of(Message)(lambda m: setattr(m.contents, "message", b"no room today"))
+        api.destroy = of(Destroy)(lambda d: self.asked.append(("destroy", d.contents.error)))
+        api.allocate = of(Scratch)(self.scratch)
         api.free = of(Free)(lambda a: self.gives(a, "free", "data", a.contents.data, a.contents.data))
         api.ordinal = of(Ordinal)(lambda a: self.gives(a, "ordinal", "ordinal", 2))
+
+    def scratch(self, args):
+        """Memory aligned to 16 bytes, which is all that XLA takes as an alignment."""
+        if args.contents.alignment > 16:
+            self.fails = "scratch"
+        return self.gives(args, "scratch", "data", 0x1010, args.contents.bytes)
 
     def gives(self, args, what, field, value, *seen):
         self.asked.append((what, *seen))
@@ -93,8 +104,8 @@ def test_what_a_function_is():
 def test_a_call_on_a_gpu(plan):
     xla = Xla()
     assert xla.call("CUDA", [0xA0], [0xB0]) is None and not xla.said
-    assert plan == [(2, (0xB0, 0xA0), (1.5,), 0x1000, 64, 0x50)]
-    assert xla.asked == [("ordinal",), ("scratch", 64), ("stream",), ("free", 0x1000)]
+    assert plan == [(2, (0xB0, 0xA0), (1.5,), 0x1100, 64, 0x50)]
+    assert xla.asked == [("ordinal",), ("scratch", 64 + 240), ("stream",), ("free", 0x1010)]
 
 
 def test_a_call_on_the_host(plan):
@@ -111,13 +122,14 @@ def test_other_stages_run_nothing(plan):
     (dict(major=1), {}, "version 0.3 of XLA's foreign functions or later must be there; got 1.3"),
     ({}, dict(number=78), "a program must be traced in the process that runs it; got call 78 of another one"),
     ({}, dict(results=()), "a call must have the arrays of its plan; got none for slot -1"),
-    (dict(fails="ordinal"), {}, "XLA must give the device of a call"),
-    (dict(fails="scratch"), {}, "XLA must give 64 bytes of workspace"),
-    (dict(fails="stream"), {}, "XLA must give the stream of a call")])
+    (dict(fails="ordinal"), {}, "XLA must give the device of a call; got no room today"),
+    (dict(fails="scratch"), {}, "XLA must give 304 bytes of workspace; got no room today"),
+    (dict(fails="stream"), {}, "XLA must give the stream of a call; got no room today")])
 def test_errors(plan, how, given, sentence):
     xla = Xla(**how)
     assert xla.call("CUDA", **{"arguments": [0xA0], "results": [0xB0], **given}) == 1 and not plan
     assert len(xla.said) == 1 and sentence in xla.said[0]
+    assert xla.asked.count(("destroy", 1)) == ("no room" in sentence)
     assert ("free", 0x1000) in xla.asked or ("scratch", 64) not in xla.asked or how.get("fails") == "scratch"
 
 
@@ -125,4 +137,4 @@ def test_an_error_of_the_plan_frees_its_memory(plan):
     CALLS[NUMBER] = lambda ordinal: (lambda *given: 1 / 0, (0,), None, 64, bytearray)
     xla = Xla()
     assert xla.call("CUDA", [0xA0], [0xB0]) == 1 and xla.said == ["division by zero"]
-    assert xla.asked[-1] == ("free", 0x1000)
+    assert xla.asked[-1] == ("free", 0x1010)
