@@ -9,7 +9,8 @@ from ..ops import philox
 from . import peer_attention, peer_rnn
 
 _TYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
-          "u8": torch.uint8, "i64": torch.int64, "f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2}
+          "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64, "f8_e4m3": torch.float8_e4m3fn,
+          "f8_e5m2": torch.float8_e5m2}
 torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_tf32 = False
@@ -261,6 +262,20 @@ def _im2col(op, t):
     return columns, ["col" if len(t["x"]) == 1 else None]
 
 
+def _grouped_matmul(op, t):
+    """Of rows in order, a group for each expert, all rows in one."""
+    x, w, begins = t["x"][0], t["w"], t["offsets"].reshape(-1).int()
+    if op.mode != "none" or len(begins) != len(w):
+        return None
+    ends = torch.cat([begins[1:], begins.new_tensor([len(x)])])
+    if x.dtype == torch.float64:                             # the exact one
+        parts = x.split((ends - begins).tolist())
+        return lambda: torch.cat([part @ each for part, each in zip(parts, w)]), ["y"]
+    if not hasattr(torch, "_grouped_mm"):
+        return None
+    return lambda: torch._grouped_mm(x, w, offs=ends), ["y"]
+
+
 _CALLS = {
     "conv_fprop": _conv("y"), "conv_dgrad": _conv("x"), "conv_wgrad": _conv("w"),
     "conv_bgrad": lambda op, t: (lambda: t["dy"].sum((0, *range(2, t["dy"].dim())), keepdim=True), ["db"]),
@@ -272,5 +287,5 @@ _CALLS = {
     "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
     "reduction": _reduction, "sdpa": _sdpa, "rnn_fwd": peer_rnn.forward, "sdpa_bwd": peer_attention.backward,
-    "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
+    "grouped_matmul": _grouped_matmul, "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }
