@@ -26,7 +26,7 @@ from .view import Geometry, Lifted, plain_geometry
 
 PART_BYTES = 1 << 30                             # most workspace for the transformed tiles and the products
 UNIT = 128                                       # tiles: what a part is a multiple of
-EFFICIENCY = 0.75                                # share of the bandwidth that transforms reach, on an H200
+EFFICIENCY = 0.6                                 # share of the bandwidth that transforms reach, on an H200
 AREAS = "a", "b", "c"                            # stand for the addresses of a product, until it is placed
 
 MATRICES = {                                     # outputs of a tile, in one dim: (B^T, G, A^T)

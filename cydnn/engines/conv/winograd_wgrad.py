@@ -34,7 +34,6 @@ class ConvWgradWinograd2(InTiles):
     index = 153
     takes = core(ConvWgrad)
     notes = ("deterministic", "winograd", "winograd_tile_4x4")
-    only_for = ("winograd",)
     out = 2
 
     def refuse(self, p, dev):
