@@ -182,7 +182,7 @@ def test_an_error_of_a_plan_reaches_who_called():
     (number,) = [n for n, f in CALLS.items() if f.__self__.key.startswith("neg [('5:f32")]
     call = CALLS.pop(number)
     with pytest.raises(Exception, match="must be traced in the process that runs it"):
-        program(jnp.ones(5))
+        program(jnp.ones(5)).block_until_ready()
     CALLS[number] = call
     near(program(jnp.ones(5)), -jnp.ones(5))
 
