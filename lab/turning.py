@@ -71,6 +71,14 @@ LINES = {
         "o=1x1x400x{DEPTH}:{T} do=1x1x400x{DEPTH}:{T} stats=1x1x400x1:f32"),
     "grouped_matmul/grouped_matmul_any.cu": (
         More("grouped_matmul x=1x700x8:f16 w=2x8x8:f16 offsets=700x1x1:i32 y=1x700x8:{S} acc={S}"),),
+    "grouped_matmul/grouped_matmul_wgmma.cu": (
+        More("grouped_matmul x=1x410x8:{T} w=5x8x8:{T}@64,1,8 offsets=400x1x1:i32 y=1x410x8:{T}"),),
+    "grouped_matmul/grouped_matmul_wgrad_wgmma.cu": (
+        *small("grouped_matmul_wgrad x=1x700x136:{T} dy=1x700x272:{T} offsets=400x1x1:i32 dw=4x136x272:{T}",
+               "grouped_matmul_wgrad x=1x700x136:{T} dy=1x700x272:{T} offsets=4x1x1:i32 "
+               "dw=4x136x272:{T}@40000,1,137"),
+        More("grouped_matmul_wgrad x=1x70x136:{T} dy=1x70x72:{T} offsets=1x1x1:i32 dw=1x136x72:{T}",
+             config="store=rows")),
     "norm/norm_bwd_rows.cu": small("norm_bwd 73x1016 f16"),
     "norm/norm_bwd_sums.cu": (More("norm_bwd 4300x8 f32", 132),),
     "conv/conv_depthwise.cu": (More("conv_fprop n1c64h10w6 k64r10s10 groups=64 pad=2 {T} nhwc"),),

@@ -54,6 +54,8 @@ from .dropout.dropout import (DropoutBwdAny, DropoutBwdNhwc, DropoutBwdVector, D
 from .engine import PLAIN, Config, Engine, Knob
 from .grouped_matmul.any import GroupedMatmulAny, GroupedMatmulWgradAny
 from .grouped_matmul.mma import GroupedMatmulMma
+from .grouped_matmul.wgmma import GroupedMatmulWgmma
+from .grouped_matmul.wgrad_wgmma import GroupedMatmulWgradWgmma
 from .im2col.any import Im2colAny
 from .layout.tensor_ops import (AddTensorAny, AddTensorVector, OpTensorAny, OpTensorVector, ScaleTensorAny,
                                 ScaleTensorVector, SetTensorFill, TransformAny, TransformVector)
@@ -204,7 +206,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # statistics: 490 to 494
     GenStatsAny,
     # grouped matmul: 500 to 509
-    GroupedMatmulMma, GroupedMatmulAny, GroupedMatmulWgradAny,
+    GroupedMatmulWgmma, GroupedMatmulMma, GroupedMatmulAny, GroupedMatmulWgradWgmma, GroupedMatmulWgradAny,
     # block scale: 510 to 519
     BlockScaleDequantizeAny, BlockScaleQuantizeAny,
 ))

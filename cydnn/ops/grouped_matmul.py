@@ -39,10 +39,9 @@ class Grouped(Op):
     fixed = frozenset(["offsets", "index", "slot"])
 
     def admit(self, name, values):
-        """Offsets that rise to 24; rows and places among the first 24."""
-        if name == "offsets":
-            return np.sort(np.floor(np.abs(values) * 9973) % 25, axis=0)
-        return np.floor(np.abs(values) * 9973) % 24 if name in ("index", "slot") else values
+        """Offsets up to 24, in any order; rows and places among the first 24."""
+        most = dict(offsets=25, index=24, slot=24).get(name)
+        return values if most is None else np.floor(np.abs(values) * 9973) % most
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Products of groups of rows of f16 and bf16 on tensor cores with mma.sync."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ... import fusion
 from ...fusion import Site
 from ...graph import core, many
@@ -11,7 +13,7 @@ from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, wro
 from ..tile.line import LINES
 from .any import routed, too_large
 
-SOURCE, SHARE = "grouped_matmul/grouped_matmul_mma.cu", {128: 0.5, 64: 0.16}         # of the peak: estimates
+SHARE = {128: 0.5, 64: 0.16}                     # of the peak: estimates
 STEP, START = 2350, 4000                         # clocks of a step and around a group's, where a tile waits
 
 
@@ -21,11 +23,11 @@ class GroupedMatmulMma(Engine):
     index = 502
     takes = core(GroupedMatmul, behind=many(Pointwise))
     knobs = (Knob("tile", tuple(SHARE)),)
+    source: ClassVar[str] = "grouped_matmul/grouped_matmul_mma.cu"
     notes = ("deterministic", "tensor_core")
 
     def refuse(self, p, dev):
-        yield from wrong_device(dev, 80)
-        wrong = [*no_variant(p, SOURCE, "x", "w")]
+        wrong = [*self.wrong(p, dev)]
         yield from wrong
         if wrong:
             return
@@ -44,6 +46,11 @@ class GroupedMatmulMma(Engine):
             if p.operands[name].alignment < 16:
                 yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
         yield from fusion.reasons(self._tail(p))
+
+    def wrong(self, p, dev):
+        """Devices and types that it does not serve; with one of them nothing else is asked."""
+        yield from wrong_device(dev, 80)
+        yield from no_variant(p, self.source, "x", "w")
 
     @staticmethod
     def _major(p) -> tuple | None:
@@ -72,7 +79,8 @@ class GroupedMatmulMma(Engine):
         return fusion.behind(p, site, lead, mark_type="f32")
 
     def configs(self, p, dev):
-        found = sorted((Config(tile=tile) for tile in SHARE), key=lambda config: self.cost(p, dev, config))
+        found = sorted((Config(tile=tile) for tile in self.knobs[0].values),
+                       key=lambda config: self.cost(p, dev, config))
         return first_then(found[0], found[1:])
 
     def cost(self, p, dev, config):

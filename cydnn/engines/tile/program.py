@@ -53,12 +53,13 @@ class TileProgram(SplitMatmul):
         raise NotImplementedError
 
     @staticmethod
-    def wrong(p, dev, source: str):
-        """The reasons that they share; with the first of them nothing else is asked."""
+    def wrong(p, dev, source: str, *names: str):
+        """The reasons that they share; with the first of them nothing else is asked. ``names``: the operands
+        that have the kernel's type, where not all that are read."""
         yield from wrong_device(dev, 90)
         if dev.kind == "cuda" and dev.sm > 90:
             yield f"needs sm_90 itself (wgmma); device is sm_{dev.sm}"
-        yield from no_variant(p, source, *p.op.reads)
+        yield from no_variant(p, source, *(names or p.op.reads))
 
     def may_stream(self, p) -> bool:
         """Its kernel knows stream-K."""
