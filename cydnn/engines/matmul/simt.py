@@ -9,7 +9,8 @@ from ...graph import core, many
 from ...ops import Matmul, Pointwise
 from ..engine import Knob, no_variant, wrong_device
 from ..tile.matrices import Matrices, size_refusals
-from ..tile.simt import ALL, ASYNC, TILES, arithmetic_us, has_async, leaving_us, tile_us, tiles_of
+from ..tile.simt import (ALL, ASYNC, TILES, arithmetic_us, has_async, leaving_us, shallow_us, tile_us,
+                         tiles_of)
 from ..tile.split_k import SplitMatmul
 from .view import behind_product, launches
 
@@ -67,6 +68,8 @@ class MatmulSimt(SplitMatmul):
             over = inf if not has_async(p.a, dev) else ACROSS if across else 1.0
         us = lambda splits, depth: tile_us(tile, rows, columns, depth, blocks * splits, dev, kind)
         out = leaving_us(tile, g.m, g.n, g.count, dev, p.a.dtype.bits)
+        moved = p.a.dtype.bytes * g.count * (g.m * g.k + g.k * g.n + g.m * g.n)
+        out += shallow_us(moved, g.k, dev)
         return blocks, BY_NAME[kind].bytes, lambda splits, depth: over * us(splits, depth) + out
 
     def tiles(self, p):
