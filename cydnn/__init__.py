@@ -33,8 +33,9 @@ _ROOMS = {                                       # where a name lives; loaded wh
     "functional":
     """
         adaptive_avg_pool adaptive_max_pool attention avg_pool batch_norm conv conv_transpose dropout elu gelu
-        group_norm hardswish instance_norm interpolate layer_norm leaky_relu linear local_response_norm
-        log_softmax matmul max_pool prelu relu relu6 rms_norm sigmoid silu softmax softplus tanh
+        group_norm grouped_matmul hardswish instance_norm interpolate layer_norm leaky_relu linear
+        local_response_norm log_softmax matmul max_pool prelu relu relu6 rms_norm sigmoid silu softmax
+        softplus tanh
         """,
     "dtypes": "dtype", "graph": "Graph Node", "tensor": "TensorDesc", "ops.problem": "Problem",
 }

@@ -49,6 +49,7 @@ from .functional import dropout as dropout
 from .functional import elu as elu
 from .functional import gelu as gelu
 from .functional import group_norm as group_norm
+from .functional import grouped_matmul as grouped_matmul
 from .functional import hardswish as hardswish
 from .functional import instance_norm as instance_norm
 from .functional import interpolate as interpolate

@@ -108,6 +108,7 @@ silu | silu swish
 swish | silu
 resize upsample | interpolate resample
 bmm mm dot addmm baddbmm gemm dot_general batch_matmul | matmul
+grouped_mm grouped_gemm gmm ragged_dot moe | grouped_matmul moe_grouped_matmul
 linear dense fully_connected inner_product | linear matmul
 lrn | local_response_norm
 absolute fabs | abs

@@ -8,17 +8,23 @@ from .torch_names import NAMES as NAMES
 
 Ints = int | Sequence[int]
 
+def matmul(input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
+    """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
+    with a vector."""
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = ..., *, dtype: Any = ...) -> Tensor:
+    """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
+def grouped_matmul(input: Tensor, weight: Tensor, offsets: Tensor, *, dtype: Any = ...) -> Tensor:
+    """Rows of groups, each times the matrix of its group: the experts of a mixture.
+
+    input (rows, k), weight (experts, k, n), offsets (experts,) of i32 or i64: the row at which each group
+    begins, in rising order; the last one ends with the rows, or where one offset more says. Rows of no group
+    give 0. The device reads the offsets. Offsets of a multiple of the experts: these take turns."""
 def conv(input: Tensor, weight: Tensor, bias: Tensor | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, dtype: Any = ...) -> Tensor:
     """The convolution (cross-correlation) of images with filters, and a bias for each channel.
 
     input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
     window…), bias (k,).
     ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
-def matmul(input: Tensor, other: Tensor, *, dtype: Any = ...) -> Tensor:
-    """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
-    with a vector."""
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = ..., *, dtype: Any = ...) -> Tensor:
-    """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
 def max_pool(input: Tensor, kernel_size: Ints, stride: Ints | None = ..., padding: Ints = ..., ceil_mode: bool = ..., *, dtype: Any = ...) -> Tensor:
     """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.
     A list ``kernel_size`` shows whether input (c, spatial…) is one image.

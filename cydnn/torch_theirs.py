@@ -10,6 +10,7 @@ from .dtypes import dtype as to_dtype
 from .functional import Function
 from .functional.arrays import foreign_name
 from .given import reason
+from .ops.grouped_matmul import groups_of
 from .status import NotSupported
 
 fallbacks: Counter = Counter()                   # (name, why) -> how often torch's was called for ours
@@ -61,6 +62,16 @@ def _batch_norm(function: Function, named: dict):
     return _ROOM["batch_norm"](**{**named, **moving})
 
 
+def _grouped(function: Function, named: dict):
+    """Each row by the matrix of its group; 0 of none."""
+    x, w, offsets = named.values()
+    rows = torch.arange(x.shape[0], device=x.device)
+    owner = torch.searchsorted(offsets.sort().values, rows, right=True) - 1
+    each = (x[:, None] @ w[owner.clamp(0) % len(w)])[:, 0]
+    is_owned = (owner >= 0) & (owner < groups_of(len(offsets), len(w)))
+    return torch.where(is_owned[:, None], each, 0)
+
+
 def _reduced(function: Function, named: dict):
     x, dim, keepdim = named.values()
     every = tuple(range(x.dim())) if dim is None else dim
@@ -79,7 +90,7 @@ CALLS = {
     **dict.fromkeys(("conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool",
                      "adaptive_max_pool"), _spatial),
     **dict.fromkeys(("layer_norm", "rms_norm"), _normalized), "batch_norm": _batch_norm,
-    "attention": _attention, "dropout": _dropout, "hardsigmoid": _hardsigmoid,
+    "attention": _attention, "grouped_matmul": _grouped, "dropout": _dropout, "hardsigmoid": _hardsigmoid,
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduced)}
 
 

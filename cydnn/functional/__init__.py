@@ -2,7 +2,7 @@
 Results are arrays of the caller's library, on its device, in its memory format.
 """
 from ..names import missing
-from . import activations, images, network, pointwise
+from . import activations, images, network, pointwise, products
 from .function import FUNCTIONS, Function, Prepared, forget
 
 globals().update(FUNCTIONS)

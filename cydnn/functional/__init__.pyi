@@ -18,37 +18,6 @@ class Prepared(Generic[A]):
     def explain(self) -> str: ...
     def __call__(self, *arrays: Any, out: A | None = ...) -> A: ...
 
-class _conv(Protocol):
-    """The convolution (cross-correlation) of images with filters, and a bias for each channel.
-
-    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
-    window…), bias (k,).
-    ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
-    @overload
-    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
-        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
-
-        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
-        window…), bias (k,).
-        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
-    @overload
-    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
-    @overload
-    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
-        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
-
-        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
-        window…), bias (k,).
-        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
-    @overload
-    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
-conv: _conv
-"""The convolution (cross-correlation) of images with filters, and a bias for each channel.
-
-input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
-window…), bias (k,).
-``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
-
 class _matmul(Protocol):
     """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
     with a vector."""
@@ -82,6 +51,68 @@ class _linear(Protocol):
     def prepare(self, input: A, weight: A, bias: A | None = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
 linear: _linear
 """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
+
+class _grouped_matmul(Protocol):
+    """Rows of groups, each times the matrix of its group: the experts of a mixture.
+
+    input (rows, k), weight (experts, k, n), offsets (experts,) of i32 or i64: the row at which each group
+    begins, in rising order; the last one ends with the rows, or where one offset more says. Rows of no group
+    give 0. The device reads the offsets. Offsets of a multiple of the experts: these take turns."""
+    @overload
+    def __call__(self, input: A, weight: A, offsets: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """Rows of groups, each times the matrix of its group: the experts of a mixture.
+
+        input (rows, k), weight (experts, k, n), offsets (experts,) of i32 or i64: the row at which each group
+        begins, in rising order; the last one ends with the rows, or where one offset more says. Rows of no group
+        give 0. The device reads the offsets. Offsets of a multiple of the experts: these take turns."""
+    @overload
+    def __call__(self, input: A, weight: A, offsets: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, offsets: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """Rows of groups, each times the matrix of its group: the experts of a mixture.
+
+        input (rows, k), weight (experts, k, n), offsets (experts,) of i32 or i64: the row at which each group
+        begins, in rising order; the last one ends with the rows, or where one offset more says. Rows of no group
+        give 0. The device reads the offsets. Offsets of a multiple of the experts: these take turns."""
+    @overload
+    def prepare(self, input: A, weight: A, offsets: A, *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+grouped_matmul: _grouped_matmul
+"""Rows of groups, each times the matrix of its group: the experts of a mixture.
+
+input (rows, k), weight (experts, k, n), offsets (experts,) of i32 or i64: the row at which each group
+begins, in rising order; the last one ends with the rows, or where one offset more says. Rows of no group
+give 0. The device reads the offsets. Offsets of a multiple of the experts: these take turns."""
+
+class _conv(Protocol):
+    """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+    input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+    window…), bias (k,).
+    ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> A:
+        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+        window…), bias (k,).
+        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
+    @overload
+    def __call__(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[False] = ...) -> Prepared[A]:
+        """The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+        input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+        window…), bias (k,).
+        ``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
+    @overload
+    def prepare(self, input: A, weight: A, bias: A | None = ..., stride: Ints = ..., padding: Ints | str = ..., dilation: Ints = ..., groups: int = ..., *, out: A | None = ..., dtype: Any = ..., device: Any = ..., explain: Literal[True]) -> str: ...
+conv: _conv
+"""The convolution (cross-correlation) of images with filters, and a bias for each channel.
+
+input (n, c, spatial…) of 1 to 3 spatial dims, or one image (c, spatial…), weight (k, c / groups,
+window…), bias (k,).
+``padding``: zeros at both ends, "valid" for none, "same" for a result of the input's size."""
 
 class _max_pool(Protocol):
     """The largest value of each window; a NaN wins. ``stride``: the window's size where it is None.

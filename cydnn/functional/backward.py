@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ops import BatchNormInference, Matmul, Op, Pointwise, Reduction, SdpaBwd
+from ..ops import (BatchNormInference, GroupedMatmul, GroupedMatmulWgrad, Matmul, Op, Pointwise, Reduction,
+                   SdpaBwd)
 from ..status import InternalError, NotSupported
 from ..tensor import TensorDesc
 from .gradients import OF_RESULT, RULES
@@ -50,6 +51,8 @@ class BackwardWalk:
                 self._add(value, grad)
         elif isinstance(op, Matmul):
             self._product(values["a"], values["b"], grads["c"])
+        elif isinstance(op, GroupedMatmul):
+            self._grouped(values, grads["y"])
         elif isinstance(op, Reduction) and op.mode in ("add", "avg"):
             self._sum(op, values["x"], grads["y"])
         elif isinstance(op, Reduction) and op.mode in ("max", "min"):
@@ -63,6 +66,13 @@ class BackwardWalk:
         t = self.trace
         self._add(a, lambda: t.add(Matmul(compute=t.compute), "c", a=grad, b=t.swapped(b)))
         self._add(b, lambda: t.add(Matmul(compute=t.compute), "c", a=t.swapped(a), b=grad))
+
+    def _grouped(self, values, grad):
+        t, x, w, offsets = self.trace, values["x"], values["w"], values["offsets"]
+        self._add(x, lambda: t.add(GroupedMatmul(compute=t.compute), "y", x=grad, w=t.swapped(w),
+                                   offsets=offsets))
+        self._add(w, lambda: t.add(GroupedMatmulWgrad(compute=t.compute), "dw", x=x, dy=grad, offsets=offsets,
+                                   given=dict(dw=TensorDesc.packed(w.desc.dtype, w.dims))))
 
     def _sum(self, op, x, grad):
         t = self.trace

@@ -33,6 +33,7 @@ REAL = frozenset("""sqrt rsqrt reciprocal exp log sin cos tan erf sigmoid tanh s
     elu leaky_relu softplus selu celu mish softsign tanhshrink softshrink hardsigmoid hardswish logsigmoid
     prelu softmax log_softmax softmin layer_norm rms_norm group_norm instance_norm batch_norm
     local_response_norm attention""".split())    # of whole numbers, their results would be rounded
+COUNTS = frozenset(("seed", "offset", "offsets"))            # arguments in which nothing is computed
 CALLED = dict(pre_pad="padding", post_pad="padding", window="kernel_size")      # attributes -> options
 
 
@@ -282,7 +283,7 @@ class Function(Caller):
         """(trace, returned values and those that are saved, are they several?) for these arguments. Raises
         BadParam."""
         *options, wanted = options
-        rows = [s.desc.dtype for s in said if s is not None]
+        rows = [s.desc.dtype for name, s in zip(self.arrays, said) if s is not None and name not in COUNTS]
         trace = Trace(_compute(rows), rows[0] if wanted is None else self._dtype(wanted), wanted is not None)
         if self.name in REAL and rows[0].kind != "float" and trace.dtype.kind != "float":
             raise BadParam(f"{self.name}: {self.arrays[0]} must be of a float type, or dtype of one; got "

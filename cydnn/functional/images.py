@@ -8,7 +8,8 @@ from ..given import flag, shown, whole, wholes
 from ..ops import ConvDgrad, PoolingFwd, ResampleFwd
 from ..status import BadParam
 from .function import Array, Ints, function
-from .network import _sizes, _vector, batched, listed, unbatched, unrounded
+from .network import _sizes, batched, listed, unbatched, unrounded
+from .products import vector
 
 
 def _each(name: str, value, rank: int) -> tuple:
@@ -48,7 +49,7 @@ def conv_transpose(t, input: Array, weight: Array, bias: Array | None = None, st
     op = ConvDgrad(pre_pad=pad, post_pad=pad, stride=step, dilation=wide, compute=t.compute)
     dims = (input.dims[0], weight.dims[1] * count, *sizes)
     y = t.add(op, "dx", dy=input, w=weight, given=dict(dx=input.desc.like(dims)))
-    bias = t.channels(_vector("conv_transpose", "bias", bias, dims[1]), y.rank)
+    bias = t.channels(vector("conv_transpose", "bias", bias, dims[1]), y.rank)
     return unbatched(y if bias is None else t.point("add", y, bias), is_one)
 
 

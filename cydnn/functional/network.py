@@ -1,4 +1,4 @@
-"""The functions of networks: convolutions, products, pooling, normalizations, softmax, attention. Names,
+"""The functions of networks: convolutions, pooling, normalizations, softmax, attention. Names,
 shapes and defaults are those of torch.nn.functional; the number of spatial dims follows from the input.
 
 A body writes its graph down: ``t`` is the trace, the arrays are its values.
@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import partial
 
 from ..given import flag, real, shown, whole, wholes
-from ..ops import (BatchNormInference, BatchNormTraining, ConvFprop, LrnFwd, Matmul, NormFwd, PoolingFwd,
-                   ResampleFwd, Sdpa, Slice, SoftmaxFwd, scores)
+from ..ops import (BatchNormInference, BatchNormTraining, ConvFprop, LrnFwd, NormFwd, PoolingFwd, ResampleFwd,
+                   Sdpa, Slice, SoftmaxFwd, scores)
 from ..status import BadParam
 from ..tensor import TensorDesc
 from .function import Array, Ints, function
+from .products import vector
 
 
 def dim_of(where: str, dim, rank: int) -> int:
@@ -90,42 +91,8 @@ def conv(t, input: Array, weight: Array, bias: Array | None = None, stride: Ints
                        f"groups; got groups {shown(groups)} with weight {weight.dims}")
     op = ConvFprop(pre_pad=before, post_pad=behind, stride=stride, dilation=dilation, compute=t.compute)
     y = t.add(op, "y", x=input, w=weight)
-    bias = t.channels(_vector("conv", "bias", bias, y.dims[1]), y.rank)
+    bias = t.channels(vector("conv", "bias", bias, y.dims[1]), y.rank)
     return unbatched(y if bias is None else t.point("add", y, bias), is_one)
-
-
-def _vector(where: str, name: str, value, size: int):
-    if value is not None and value.dims != (size,):
-        raise BadParam(f"{where}: {name} must have dims {(size,)}; got {value.dims}")
-    return value
-
-
-@function
-def matmul(t, input: Array, other: Array):
-    """The matrix product, as NumPy and torch have it: batch dims broadcast; of an array of one dim it is that
-    with a vector."""
-    vectors = input.rank == 1, other.rank == 1
-    a = t.in_front(input, 2) if vectors[0] else input
-    b = t.look(other, lambda d, s: ((*d, 1), (*s, 0))) if vectors[1] else other
-    if a.dims[-1] != b.dims[-2]:
-        raise BadParam(f"matmul: other must have input's {a.dims[-1]} columns as rows; got input "
-                       f"{input.dims} and other {other.dims}")
-    rank = max(a.rank, b.rank, 2)
-    c = t.add(Matmul(compute=t.compute), "c", a=t.in_front(a, rank), b=t.in_front(b, rank))
-    dims = c.dims[:-2] + c.dims[-2:-1] * (not vectors[0]) + c.dims[-1:] * (not vectors[1])
-    return c.shaped(dims)
-
-
-@function
-def linear(t, input: Array, weight: Array, bias: Array | None = None):
-    """input @ weight.T + bias: input (…, k), weight (n, k), bias (n,)."""
-    if weight.rank != 2:
-        raise BadParam(f"linear: weight must have rank 2; got dims {weight.dims}")
-    a = t.in_front(input, 2)
-    c = t.add(Matmul(compute=t.compute), "c", a=a, b=t.in_front(t.swapped(weight), a.rank))
-    if bias is not None:
-        c = t.point("add", c, _vector("linear", "bias", bias, weight.dims[0]))
-    return c.shaped((*input.dims[:-1], weight.dims[0]))
 
 
 def _pool(t, where, input, mode, kernel_size, stride, padding, ceil_mode):
@@ -246,7 +213,7 @@ def group_norm(t, input: Array, num_groups: int, weight: Array | None = None, bi
     split = lambda dims, strides: ((1, groups, c // groups, *(1,) * (x.rank - 3)),
                                    (0, strides[0] * (c // groups), strides[0], *(0,) * (x.rank - 3)))
     for name, mode, p in (("weight", "mul", weight), ("bias", "add", bias)):
-        y = y if p is None else t.point(mode, y, t.split(_vector("group_norm", name, p, c), split))
+        y = y if p is None else t.point(mode, y, t.split(vector("group_norm", name, p, c), split))
     return t.seen(y, input.desc, form)
 
 
@@ -277,14 +244,14 @@ def instance_norm(t, input: Array, running_mean: Array | None = None, running_va
     running = dict(running_mean=running_mean, running_var=running_var)
     is_own = flag("instance_norm: use_input_stats", use_input_stats)
     for name, value in running.items():
-        _vector("instance_norm", name, value, input.dims[1])
+        vector("instance_norm", name, value, input.dims[1])
         if (value is None) != is_own:
             must = "absent where use_input_stats is True, as it does not move" if is_own else "given"
             raise BadParam(f"instance_norm: {name} must be {must}; got {value and value.dims}")
     if not is_own:
         given = (t.channels(v, input.rank) for v in (weight, bias, running_mean, running_var))
         return _normalized(t, input, *given, dict(epsilon=real("instance_norm: eps", eps)))
-    made = {o: t.channels(_vector("instance_norm", name, p, input.dims[1]), input.rank)
+    made = {o: t.channels(vector("instance_norm", name, p, input.dims[1]), input.rank)
             for o, name, p in (("scale", "weight", weight), ("bias", "bias", bias))}
     op = NormFwd(mode="instance", axis=2, compute=t.compute)
     return t.add(op, "y", dict(epsilon=real("instance_norm: eps", eps)), x=input, **made)
@@ -319,7 +286,7 @@ def batch_norm(t, input: Array, running_mean: Array | None, running_var: Array |
     for name, value in given.items():
         if value is None and not is_training and name.startswith("running"):
             raise BadParam(f"batch_norm: {name} must be given, as training is False; got None")
-        _vector("batch_norm", name, value, input.dims[1] if input.rank > 1 else 0)
+        vector("batch_norm", name, value, input.dims[1] if input.rank > 1 else 0)
     scale, shift, mean, var = (t.channels(value, input.rank) for value in given.values())
     numbers = dict(epsilon=real("batch_norm: eps", eps))
     if not is_training:

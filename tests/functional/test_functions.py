@@ -52,6 +52,8 @@ CASES = {                                        # name: (the call, the formula)
     "matmul with a vector": (lambda **o: F.matmul(V[:3], M, **o), lambda: V[:3] @ M),
     "linear": (lambda **o: F.linear(R, S, B[:5], **o), lambda: R @ S.T + B[:5]),
     "linear of a square": (lambda **o: F.linear(R, S[:3], **o), lambda: R @ S[:3].T),
+    "grouped_matmul": (lambda **o: F.grouped_matmul(S, R.swapaxes(1, 2), np.array([1, 3]), **o),
+                       lambda: np.concatenate([np.zeros((1, 6)), S[1:3] @ R[0].T, S[3:] @ R[1].T])),
     "max_pool": (lambda **o: F.max_pool(X, 2, **o), lambda: WINDOWS.max((4, 5))),
     "avg_pool": (lambda **o: F.avg_pool(X, 2, **o), lambda: WINDOWS.mean((4, 5))),
     "softmax": (lambda **o: F.softmax(M, **o), lambda: soft(M)),
@@ -296,6 +298,9 @@ def test_seeds_may_be_arrays(device):
     for call in (lambda seed: F.dropout(X, 0.5, seed=seed, device=device),
                  lambda seed: F.attention(Q, Q, Q, dropout_p=0.5, seed=seed, device=device)):
         assert (call(np.array([7], np.int32)) == call(7)).all() and (call(np.array(8)) != call(7)).any()
+    said = [F.attention(Q, Q, Q, dropout_p=0.5, seed=seed, explain=True, device="ptx:sm_80").split(": ")[0]
+            for seed in (7, np.array([7]))]
+    assert said[0] == said[1]                    # what counts the draws says nothing of the sums' type
     with pytest.raises(BadParam, match="seed must be a tensor of one element"):
         F.dropout(X, 0.5, seed=np.array([7, 8]), device=device)
 
@@ -350,6 +355,9 @@ REFUSED = [
     (lambda: F.exp(np.ones(3, int)), "exp: input must be of a float type, or dtype of one; got i64"),
     (lambda: F.gelu(X, "erf"), 'gelu: approximate must be "none" or "tanh"'),
     (lambda: F.matmul(M, M), r"matmul: other must have input's 4 columns as rows; got input \(3, 4\) and"),
+    (lambda: F.grouped_matmul(M, M, V), r"grouped_matmul: weight must have rank 3; got dims \(3, 4\)"),
+    (lambda: F.grouped_matmul(M, R, V), "grouped_matmul: weight must have input's 4 columns as rows; got"),
+    (lambda: F.grouped_matmul(S, R.swapaxes(1, 2), V[:2]), "grouped_matmul: offsets must be i32 or i64; got"),
     (lambda: F.linear(M, V), r"linear: weight must have rank 2; got dims \(4,\)"),
     (lambda: F.layer_norm(X, 6), "layer_norm: normalized_shape must be the last of input's dims"),
     (lambda: F.layer_norm(X, 5, V), r"layer_norm: weight must have dims \(5,\); got \(4,\)"),

@@ -48,6 +48,8 @@ channels = lambda v: v[:, None, None]
 CASES = {                                        # name: (ours, JAX's, arrays)
     "conv": (lambda x, w, b: C.conv(x, w, b, 2, 1, groups=2), _conv, (X, W, B)),
     "linear": (C.linear, lambda x, w, b: x @ w.T + b, (R, S, V)), "matmul": (C.matmul, jnp.matmul, (R, S)),
+    "grouped_matmul": (lambda x, w: C.grouped_matmul(x, w, jnp.array([0, 1])),
+                       lambda x, w: jax.lax.ragged_dot(x, w, jnp.array([1, 2])), (M, jnp.stack([S, S + 1]))),
     "vector": (C.matmul, jnp.matmul, (R, V)), "relu": (C.relu, NN.relu, (X,)),
     "gelu": (C.gelu, lambda x: NN.gelu(x, approximate=False), (X,)), "silu": (C.silu, NN.silu, (X,)),
     "softmax": (lambda x: C.softmax(x, 1), lambda x: NN.softmax(x, 1), (X,)),

@@ -28,6 +28,8 @@ MORE = {                                         # name: (ours, arrays)
     "matmul": (C.matmul, (wide(2, 3, 4), wide(4, 5))),
     "one tensor": (lambda x: C.matmul(x, x), (wide(3, 3),)),
     "linear": (C.linear, (wide(3, 4), wide(5, 4), wide(5))),
+    "grouped_matmul": (lambda x, w: C.grouped_matmul(x, w, torch.tensor([1, 2, 3])),
+                       (wide(4, 3), wide(2, 3, 2))),
     "layer_norm": (lambda x, w: C.layer_norm(x, 4, w), (wide(3, 4), wide(4))),
     "rms_norm": (lambda x, w: C.rms_norm(x, (4,), w), (wide(3, 4), wide(4))),
     "batch_norm": (lambda x, w: C.batch_norm(x, None, None, w, training=True), (wide(3, 4, 2), wide(4))),
