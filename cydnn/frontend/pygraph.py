@@ -162,7 +162,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         t.owner, t.graph, self.graph = self.owner, ref(self), None
         self._tensors.append(t)
         t.number = next(self._numbers)
-        self.make_way(t)
+        self._make_way(t)
         return t
 
     @property
@@ -172,7 +172,7 @@ class pygraph(Operations, PointwiseOperations, AttentionOperations, Attention8Op
         first = 1 + max([t.number or 0 for t in self._tensors], default=0)
         return (i for i in count(first) if i not in taken)
 
-    def make_way(self, owner: tensor):
+    def _make_way(self, owner: tensor):
         """A tensor has a uid of its own now, and another number who had that."""
         if owner.own_uid is not None:
             owner.number = None

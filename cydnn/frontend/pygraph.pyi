@@ -245,8 +245,6 @@ class pygraph:
         """Pointwise logical_not of input, with broadcast; the result is virtual until set_output(True)."""
     def logical_or(self, a: Any, b: Any, compute_data_type: Any = ..., name: Any = ...) -> Any:
         """Pointwise logical_or of a, b, with broadcast; the result is virtual until set_output(True)."""
-    def make_way(self, owner: Any) -> Any:
-        """A tensor has a uid of its own now, and another number who had that."""
     def matmul(self, A: Any, B: Any, compute_data_type: Any = ..., padding: Any = ..., name: Any = ..., m_override: Any = ..., n_override: Any = ..., k_override: Any = ...) -> _tensor:
         """C[…, m, n] = A[…, m, k] @ B[…, k, n], batch dims broadcast; C is row-major unless its stride
         is set. ``m_override`` … are tensors of sizes, one for each batch: beyond them C is ``padding``, and

@@ -145,7 +145,7 @@ class tensor:
         if not self.is_built:
             self.key, graph = self.own_uid, self.graph()
             if graph is not None:
-                graph.make_way(self)
+                graph._make_way(self)
         return self
 
     uid = property(get_uid, lambda self, value: setattr(self, "own_uid", value))
