@@ -13,6 +13,7 @@ from .attention.sdpa_fwd_fp8_wgmma import SdpaFwdFp8Wgmma
 from .attention.sdpa_fwd_mma import SdpaFwdMma
 from .attention.sdpa_fwd_wgmma import SdpaFwdWgmma
 from .block_scale.any import BlockScaleDequantizeAny, BlockScaleQuantizeAny
+from .block_scale.rows import BlockScaleDequantizeRows, BlockScaleQuantizeRows
 from .composite import Composite
 from .conv.any import ConvDgradAny, ConvFpropAny, ConvWgradAny
 from .conv.depthwise import ConvDgradDepthwise, ConvFpropDepthwise, ConvWgradDepthwise
@@ -208,7 +209,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # grouped matmul: 500 to 509
     GroupedMatmulWgmma, GroupedMatmulMma, GroupedMatmulAny, GroupedMatmulWgradWgmma, GroupedMatmulWgradAny,
     # block scale: 510 to 519
-    BlockScaleDequantizeAny, BlockScaleQuantizeAny,
+    BlockScaleQuantizeRows, BlockScaleDequantizeRows, BlockScaleDequantizeAny, BlockScaleQuantizeAny,
 ))
 BY_INDEX = {e.index: e for e in (REFERENCE, COMPOSITE, *TABLE)}
 

@@ -21,14 +21,15 @@ problems = [
        scales=f8_e4m3 is_tiled=True y=2x33x130:f8_e4m3 scale=2x4x256:f8_e4m3@1024,1,4 acc={MATH}""",
     """block_scale_quantize x=3x5x70:{MATH}@{'350,70,1' if LANES == 32 else '1,3,15'} block=16 \
        to=f4_e2m1 scales=f8_e4m3 acc={MATH}""",
-    """block_scale_quantize x=4x{'100' if LANES == 32 else '9'}:{MATH}{'' if LANES == 32 else '@1,4'} \
-       block={'50' if LANES == 32 else '2'} to=i8 scales=f32 acc={MATH}"""]
+    """block_scale_quantize x=4x{'300' if LANES == 32 else '9'}:{MATH}{'' if LANES == 32 else '@1,4'} \
+       block={'150' if LANES == 32 else '2'} to=i8 scales=f32 acc={MATH}"""]
 @*/
 // Digits of a scale, the last dim first: `dims` are those of x, `turns` how far neighbours along each are
 // apart in the index of an element, `steps` in the memory of the scales, which lie in tiles where row says
 // which digit is their row; that of the axis is their column. `most` is the largest value of y's type;
 // where pairs is set two of its numbers lie in a byte along the axis, by y_turns in the index of a byte;
 // the type of scales has so many bits of mantissa from `normal` on, and multiples of `step` below.
+#include "block_scale/scale_of.cuh"
 #include "block_scale/tiles.cuh"
 #include "lib/math.cuh"
 
@@ -46,16 +47,6 @@ namespace cydnn {
 MARKS(float, "f")
 MARKS(double, "d")
 #undef MARKS
-
-DEVICE float rounded_up(float x) { return x; }
-DEVICE float rounded_up(double x) { return __double2float_ru(x); }
-
-// The least number of a grid that is not below a positive one.
-DEVICE float on_grid(float x, int mantissa, float normal, float step) {
-    if (x < normal) return ceilf(x / step) * step;
-    const unsigned cut = (1u << (23 - mantissa)) - 1;
-    return __uint_as_float(__float_as_uint(x) + cut & ~cut);
-}
 }  // namespace cydnn
 
 extern "C" __global__ __launch_bounds__(256) void KERNEL(
@@ -64,48 +55,36 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     float normal, float step, float least, float highest, int pairs, Array<unsigned, 8> y_turns, Fuse fuse) {
     const unsigned item = (blockIdx.x * 256 + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     if (item >= scales) return;                   // a warp leaves whole where it has one block
-    unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0, byte = 0, byte_turn = 0;
-    int count = 0;
+    unsigned rest = item, first = 0, turn = 0, tile_row = 0, tile_col = 0, byte = 0, byte_turn = 0, size = 0;
+    const unsigned pairs_of = unsigned(block) / 2;
     i64 off = 0;
     bool is_inside = true;
     UNROLL for (int k = 0; k < 8; ++k) {
         unsigned digit;
         rest = digits[k].divmod(rest, digit);
         off += digit * steps[k];
-        if (k == row) tile_row = digit;
-        if (k == axis) {
-            tile_col = digit, turn = turns[k];
-            count = min(i64(block), i64(dims[k]) - i64(digit) * block);
-            first += digit * block * turn;
-            byte_turn = y_turns[k], byte += digit * (block / 2) * byte_turn;
-        } else {
-            is_inside = is_inside && digit < dims[k];
-            first += digit * turns[k], byte += digit * y_turns[k];
-        }
+        const bool is_axis = k == axis;
+        tile_row = k == row ? digit : tile_row, tile_col = is_axis ? digit : tile_col;
+        turn = is_axis ? turns[k] : turn, byte_turn = is_axis ? y_turns[k] : byte_turn;
+        size = is_axis ? dims[k] : size, is_inside &= is_axis | digit < dims[k];
+        first += digit * (is_axis ? block : 1) * turns[k];
+        byte += digit * (is_axis ? pairs_of : 1) * y_turns[k];
     }
     if (row >= 0) off += in_tiles(tile_row, tile_col, columns);
-    if (!is_inside) count = 0;
+    const int count = is_inside ? min(i64(block), i64(size) - i64(tile_col) * block) : 0;
 
     MATH top = 0;
     for (int e = lane; e < count; e += LANES) {
         MATH x = 0;
         fuse_load(x, first + e * turn);
         const MATH size = x < 0 ? -x : x;
-        if (size > top || size != size) top = size;          // a NaN stays
+        top = larger(top, size);
     }
     if (LANES > 1)
         UNROLL for (int apart = 16; apart; apart /= 2) {
-            const MATH other = __shfl_xor_sync(~0u, top, apart);
-            if (other > top || other != other) top = other;
+            top = larger(top, __shfl_xor_sync(~0u, top, apart));
         }
-    const MATH quotient = top / MATH(most);
-    float scale = float(quotient);
-    if (mantissa < 23 && scale < highest) {
-        scale = on_grid(rounded_up(quotient), mantissa, normal, step);
-        if (MATH(scale) * MATH(most) < top)       // the quotient was rounded down
-            scale = on_grid(__uint_as_float(__float_as_uint(scale) + 1), mantissa, normal, step);
-    }
-    scale = scale < least ? least : scale > highest ? highest : scale;
+    const float scale = Scales{most, mantissa, normal, step, least, highest}.of(top);
     const int each = pairs ? 2 : 1;
     for (int e = lane * each; e < count; e += LANES * each) {
         MATH v[2] = {};

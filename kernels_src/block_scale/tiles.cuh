@@ -9,6 +9,11 @@ DEVICE unsigned in_tiles(unsigned row, unsigned col, unsigned columns) {
     return (row / 128 * (columns / 4) + col / 4) * 512 + row % 32 * 16 + row / 32 % 4 * 4 + col % 4;
 }
 
+// Where a scale of a matrix of them lies, in tiles or in rows.
+DEVICE i64 place_of(unsigned row, unsigned col, unsigned columns, i64 step_row, bool is_tiled) {
+    return is_tiled ? i64(in_tiles(row, col, columns)) : row * step_row + col;
+}
+
 // What a code of f4_e2m1 means, and the code of a number: the nearest, ties to an even one. NaN is 0.
 DEVICE float f4_value(unsigned code) {
     const unsigned size = code & 7;

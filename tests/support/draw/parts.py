@@ -104,6 +104,28 @@ def _grouped_matmul_wgrad(op_class, rng):
 
 
 def _block_scale(op_class, rng):
+    return _blocks_of_rows(op_class, rng) if rng.random() < 0.25 else _blocks(op_class, rng)
+
+
+def _blocks_of_rows(op_class, rng):
+    """Whole eights of rows that lie side by side, of 8 bits and more."""
+    size, to = 8 << rng.randrange(6), rng.choice(["f8_e4m3", "f8_e5m2"])
+    batch = (rng.randint(1, 4) for _ in range(rng.choice([0, 1, 2])))
+    dims = (*batch, rng.randint(1, 150), 8 * rng.randint(1, 40))
+    is_tiled = rng.random() < 0.4
+    scales = rng.choice(block_scale.SCALES[:2] if is_tiled else block_scale.SCALES)
+    least = (*dims[:-1], -(-dims[-1] // size))
+    scale = (TensorDesc.packed(scales, block_scale.padded(least, len(dims) - 1), range(len(dims))) if is_tiled
+             else TensorDesc.packed(scales, least))
+    wide = TensorDesc.packed(rng.choice(["f32", "f16", "bf16"]), dims)
+    if op_class is ops.BlockScaleQuantize:
+        return Problem(op_class(block=size, axis=len(dims) - 1, to=to, scales=scales, is_tiled=is_tiled),
+                       dict(x=wide, scale=scale, y=TensorDesc.packed(to, dims)))
+    return Problem(op_class(block=size, is_tiled=is_tiled),
+                   dict(x=TensorDesc.packed(to, dims), scale=scale, y=wide))
+
+
+def _blocks(op_class, rng):
     dtype, compute = types(rng)
     dims = image(rng, 40, ranks=(2, 3, 4, 4))
     dims = (*dims[:-1], rng.choice([dims[-1], rng.randint(1, 150)]))
