@@ -26,13 +26,15 @@ import watched
 class More(NamedTuple):
     """A problem of the kernel's axes. ``sms``: of the card, 0 for those that it has; ``numbers``: by-value
     ones; ``config``: a part of the text of those that are meant; ``shares``: blocks along x, where a kernel
-    takes any number of them; ``is_fused``: with bias, residual and ReLU behind it, alone."""
+    takes any number of them; ``is_fused``: with bias, residual and ReLU behind it, alone; ``order``: in which
+    warps run, by a seed, or the fixed one."""
     line: str
     sms: int = 0
     numbers: object = plain
     config: str = ""
     shares: int = 0
     is_fused: bool = False
+    order: int | None = None
 
 
 def small(*lines):
@@ -79,7 +81,17 @@ LINES = {
                "dw=4x136x272:{T}@40000,1,137"),
         More("grouped_matmul_wgrad x=1x70x136:{T} dy=1x70x72:{T} offsets=1x1x1:i32 dw=1x136x72:{T}",
              config="store=rows")),
+    "grouped_matmul/grouped_matmul_places.cu": (
+        More("grouped_matmul x=1x9x8:f32 w=2x8x4:f32 offsets=10x1x1:i32 index=1x9x1:i32 slot=1x9x1:i32 "
+             "mode=scatter"),),
     "norm/norm_bwd_rows.cu": small("norm_bwd 73x1016 f16"),
+    "norm/norm_bwd_ring.cu": (
+        More("norm_bwd 31x4096 {T}", config="blocks_per_row=1"),
+        More("norm_bwd 1x16392 {T}", config="blocks_per_row=33"),
+        *(More("norm_bwd 3x4360 {T}", 2, order=order) for order in range(12))),
+    "norm/norm_fwd_ring.cu": (
+        More("norm_fwd 1x16392 {T}", config="blocks_per_row=33"),
+        *(More("norm_fwd 3x4360 {T}", 2, order=order) for order in range(12))),
     "norm/norm_bwd_sums.cu": (More("norm_bwd 4300x8 f32", 132),),
     "conv/conv_depthwise.cu": (More("conv_fprop n1c64h10w6 k64r10s10 groups=64 pad=2 {T} nhwc"),),
     "conv/conv_dgrad_few.cu": small("conv_dgrad n2c2h4w66 k136r5s3 pad=1 {T} nhwc",
@@ -218,7 +230,8 @@ EXCUSED = [Excuse(*row) for row in (
      "a place is as it is waited for where nobody else runs"),
     ("norm/(batch_norm|gen_stats)_.*", 2, r"add\.s32 (%r\d+), \S+ \S+ setp\.lt\.s32 %p\d+, \1, 16; ",
      "a team that merges the parts of a column has 16 threads or more, a block 16 warps"),
-    ("grouped_matmul/grouped_matmul_any.cu", 3, r"st\.shared\.u32 .*setp\.(lt|ne)\.s32 [^@]*@\S+ bra \S+$",
+    ("grouped_matmul/grouped_matmul_(any|mma).cu", 3,
+     r"st\.shared\.u32 .*setp\.(lt|ne)\.s32 [^@]*@\S+ bra \S+$",
      "a tile has no more rows than a block has threads"),
     ("conv/conv_fft_(rows|store).cu", 1, r"mov\.u16 %rs\d+, 0; st\.shared\.u16 .*setp\.lt",
      "what has no stages has one point"),
@@ -289,11 +302,11 @@ def run(device, name, more, left=None) -> list[str]:
              if more.config else cases(name, card, [line]))
     wrong += [] if found else [f"{name}: {line} does not launch it"]
     for case in found:
-        device.facts = card
+        device.facts, device.seed = card, more.order
         with few_blocks(device, name, more.shares):
             outcome = watched.run(case.problem, device, 0, [case.engine], config=case.config,
                                   scalars=more.numbers(case.problem.op))
-        device.facts = facts
+        device.facts, device.seed = facts, None
         wrong += [f"{case}: {text}" for text in outcome.findings]
         if left and open_loops(device, name) != left:
             break

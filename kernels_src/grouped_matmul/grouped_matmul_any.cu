@@ -23,6 +23,8 @@ problems = [
        y=1x48x20:{S} mode=scatter top_k=2 acc={S}""",
     """grouped_matmul x=1x90x70:i8 w=3x70x40:i8 offsets=3x1x1:i32 index=1x90x1:i32 slot=1x90x1:i32 \
        y=1x90x40:{S} mode=scatter top_k=2 acc={S}""",
+    """grouped_matmul x=1x90x1:i8 w=1x1x40:i8 offsets=1x1x1:i32 index=1x90x1:i32 slot=1x90x1:i32 \
+       y=1x90x40:{S}@3600,1,90 mode=scatter acc={S}""",
     "grouped_matmul x=1x3x0:i8 w=2x0x5:i8 offsets=2x1x1:i32 y=1x3x5:{S} acc={S}"]
 @*/
 // A block makes one tile of rows and columns, group after group: the rows of one are multiplied by its

@@ -18,11 +18,13 @@ needs   = ["m >= 1", "n >= 1", "count >= 1", "ceil_div(m, TILE) * ceil_div(n, TI
 marks   = ["epilogue"]
 problems = [
     """grouped_matmul x=1x150x104:{T} w=5x104x72:{T}@7488,{'1,104' if W_MAJOR == 'bk' else '72,1'} \
-       offsets=6x1x1:i32 y=1x150x72:{T}""",
+       offsets=11x1x1:i32 y=1x150x72:{T}""",
     """grouped_matmul x=1x9x40:{T}@800,80,1 w=2x40x20:{T}@1920,{'1,48' if W_MAJOR == 'bk' else '24,1'} \
-       offsets=3x1x1:i64@2,1,1 index=1x37x1:i32@90,2,1 y=1x37x20:{T}@740,1,37 mode=gather""",
+       offsets=3x1x1:i64@2,1,1 index=1x60x1:i32@130,2,1 y=1x60x20:{T}@1200,1,60 mode=gather""",
     """grouped_matmul x=1x48x64:{T} w=1x64x24:{T}@1536,{'1,64' if W_MAJOR == 'bk' else '24,1'} \
        offsets=3x1x1:i32 index=1x48x1:i32 slot=1x48x1:i32 y=1x48x24:{T} mode=scatter top_k=2""",
+    """grouped_matmul x=1x32x200:{T} w=1x200x20:{T}@4800,{'1,200' if W_MAJOR == 'bk' else '24,1'} \
+       offsets=1x1x1:i32 index=1x32x1:i32 slot=1x32x1:i32 y=1x32x20:{T} mode=scatter""",
     "grouped_matmul x=1x3x0:{T}@8,8,1 w=2x0x8:{T}@8,{'1,8' if W_MAJOR == 'bk' else '8,1'} offsets=2x1x1:i32"]
 @*/
 // A block makes one tile of rows and columns, group after group, as grouped_matmul_any does; each has the

@@ -22,9 +22,9 @@ needs   = ["1 <= teams <= rows < 2**30", "1 <= joined", "1 <= ahead <= 7", "ahea
 marks   = ["load_scale", "load_mean", "load_rstd", "store", "dscale", "dbias"]
 problems = ["norm_bwd {40 if HELD == 1 else 3}x{264 if HELD == 1 else 4360} {T}",
             "norm_bwd 2x{HELD * 4096 + 264} {T} mode=rms",
-            """norm_bwd x=3x{HELD * 4096 - 1040}:{T}@{HELD * 4096},1 dy=3x{HELD * 4096 - 1040}:{T} \
-               scale=1x{HELD * 4096 - 1040}:f32 mean=3x1:f32 rstd=3x1:f32 dx=3x{HELD * 4096 - 1040}:f16 \
-               dscale=1x{HELD * 4096 - 1040}:f32 dbias=1x{HELD * 4096 - 1040}:f32"""]
+            """norm_bwd x=15x{HELD * 4096 - 240}:{T}@{HELD * 4096},1 dy=15x{HELD * 4096 - 240}:{T} \
+               scale=1x{HELD * 4096 - 240}:f32 mean=15x1:f32 rstd=15x1:f32 dx=15x{HELD * 4096 - 240}:f16 \
+               dscale=1x{HELD * 4096 - 240}:f32 dbias=1x{HELD * 4096 - 240}:f32"""]
 @*/
 // Member m of a team has the columns from m * width on; a thread keeps its columns, and so their sums, for
 // all rows of the team. What is not loaded is 0, and adds nothing.
