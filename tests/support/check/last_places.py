@@ -3,15 +3,17 @@ allow much for one element, sums in too short a type or a second rounding still 
 
 Errors are measured in half a step of the output's type and ``SHARE`` steps of the arithmetic at the sum of
 absolute values; of recurrent networks, which round on the way, in ``NOISE`` of what the op makes of random
-roundings. Where both are as they should be, their root mean square is 0.58 or little more for a short type
-(errors of one rounding are uniform), 0.17 for others, and nearly every element of a short type is the exact
-result rounded once.
+roundings, and of gradients of attention, whose weights are rounded, in what random roundings of these make.
+Where all are as they should be, their root mean square is 0.58 or little more for a short type (errors of one
+rounding are uniform), 0.17 for others, and nearly every element of a short type is the exact result rounded
+once.
 """
 from __future__ import annotations
 
 import numpy as np
 
 from cydnn import dtypes, plan
+from cydnn.engines import Engine
 
 from . import matrix
 from ..draw import regimes
@@ -34,12 +36,25 @@ def texts(case, device, seed: int = 0) -> list[str]:
     buffers, _ = matrix.execute(built, case.problem, made.values, filled, device)
     plan.forget()
     magnitude = case.engine.magnitude(op, made.arrays, made.scalars, made.raw)
-    found = ((n, judged(made, n, b.desc.dtype, b.read()[0], magnitude[n]))
+    noise = rounded(made) if type(case.engine).magnitude is not Engine.magnitude else {}
+    found = ((n, judged(made, n, b.desc.dtype, b.read()[0], magnitude[n], noise.get(n, 0.0)))
              for n, b in buffers.items() if n in op.writes and b.desc.dtype.eps)
     return [f"{name}: {text}" for name, text in found if text]
 
 
-def judged(made, name, dtype, got, magnitude) -> str:
+def rounded(made) -> dict:
+    """{gradient: sqrt(3) of the mean error, by its square} of attention whose weights and gradients of scores
+    are rounded to the type of q, for one of 8 bits to bf16: one uniform error has half a step."""
+    op, rng = made.problem.op, np.random.default_rng(0)
+    if not hasattr(op, "off"):
+        return {}
+    eps = min(made.problem.operands["q"].dtype.eps, dtypes.bf16.eps)
+    some = lambda *exact: [x * eps / 2 * rng.uniform(-1, 1, x.shape) for x in exact]
+    drawn = [op.off(made.arrays, made.scalars, some) for _ in range(16)]
+    return {name: np.sqrt(3 * np.mean([d[name] ** 2 for d in drawn], 0)) for name in drawn[0]}
+
+
+def judged(made, name, dtype, got, magnitude, noise=0.0) -> str:
     """What is wrong with an output on the whole; of so few that chance decides, nothing is said."""
     op, want = made.problem.op, made.want[name]
     eps = dtypes.BY_NAME[op.math].eps or dtypes.f32.eps
@@ -49,10 +64,10 @@ def judged(made, name, dtype, got, magnitude) -> str:
         use = np.isfinite(want) & np.isfinite(got) & np.isfinite(scale) & (np.abs(want) < dtype.highest / 2)
     if use.sum() < LEAST or eps < 2.0 ** -40:
         return ""
-    inner, scale, want, got = (np.broadcast_to(v, use.shape)[use]
-                               for v in (made.inner.get(name, 0.0), scale, want, got))
+    inner, noise, scale, want, got = (np.broadcast_to(v, use.shape)[use]
+                                      for v in (made.inner.get(name, 0.0), noise, scale, want, got))
     step, loss = 2 * half_step(dtype, np.abs(want)) + dtype.tiny, SHARE * eps * scale
-    room = np.maximum(NOISE * inner, step / 2 + loss)
+    room = np.maximum(np.maximum(NOISE * inner, noise), step / 2 + loss)
     size = float(np.sqrt(np.mean(((got - want) / room) ** 2)))
     is_short, is_noisy = dtype.eps > SHORT * eps, inner.any()
     if size > (most := MOST_RMS[not is_short and not is_noisy]):
