@@ -89,7 +89,7 @@ class SdpaBwdFp8Wgmma(SdpaBwdWgmma):
         tensors = {name: tensor for name, (tensor, _) in held(p).items()}
         for name, tensor in (tensors | {name: p.operands[name] for name in WRITTEN}).items():
             axis, unit = AXES.get(name, AXES["o"])[0], CHUNK_BYTES if name in READ else 2
-            steps = [s for s, n in zip(tensor.strides, tensor.dims) if n > 1 and s != 1]
+            steps = [s for at, (s, n) in enumerate(zip(tensor.strides, tensor.dims)) if n > 1 and at != axis]
             if tensor.strides[axis] != 1 and tensor.dims[axis] > 1:
                 yield f"{name} must be contiguous along a head's elements; got strides {tensor.strides}"
             elif any(step % unit for step in steps):
