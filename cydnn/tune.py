@@ -21,7 +21,6 @@ from ._core import memory_of
 from .clock import Clock
 from .device.buffer import HOST
 from .device.numpy import memory
-from .dtypes import BY_NAME
 from .graph import Graph
 from .heuristics import ANYTHING, Choice, Wish, tuned
 from .heuristics.rivals import rivals
@@ -31,8 +30,6 @@ from .status import BadParam, CydnnError, NotSupported
 
 GUARD, FILL = 1 << 12, 0xFF                      # bytes of a guard zone, and what they hold
 FIRST, REPEAT, FINALISTS = 3, 15, 6              # runs of everybody, and of those that are near the fastest
-# Engines that round values in between, to the type of an operand or to one of their own.
-ROUNDS = {161: "w", 162: "w", 421: "v", 422: "v", 423: "f8_e4m3", 431: "q", 432: "q", 433: "bf16"}
 ROUNDED = 4.0                                    # roundings of values that are averaged then
 NEAR, GAIN = 1.3, 1.02                           # who that is; what must be won over the default
 ODD = 1e-3                                       # share of whole numbers that a last bit may turn
@@ -286,18 +283,13 @@ class Ground:
         """The largest error over the largest value: of the types that values pass through on their way, those
         that engines round them to by themselves, and of the lengths of the sums."""
         parts = (*self.layout.choice.parts, *choice.parts)
-        rounded = ROUNDED * max([eps for part in parts if (eps := _rounding(part)) is not None], default=0.0)
+        kinds = [kind for part in parts if (kind := part.engine.rounded_to(part.match))]
+        rounded = ROUNDED * max([kind.eps for kind in kinds], default=0.0)
         graph = self.layout.graph
         types = [t.dtype for t in graph.tensors.values() if t.is_virtual and t.dtype.kind == "float"]
         terms = sum(8 + 2 * node.op.terms(**graph.described(node)) ** 0.5 for node in graph.nodes)
         passed = 16 * max([self.layout.slots[i].dtype.eps, *(t.eps for t in types)])
         return max(passed, rounded) + terms * 2.0 ** -23
-
-
-def _rounding(part) -> float | None:
-    """Of the type to which an engine rounds what it multiplies; None where it rounds nothing."""
-    name = ROUNDS.get(part.engine.index)
-    return name and (BY_NAME[name] if name in BY_NAME else part.match.operands[name].dtype).eps
 
 
 class Lane:

@@ -5,6 +5,7 @@ import json
 import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from types import SimpleNamespace as Row
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 import cydnn.frontend as cudnn
 from cydnn import bench, device, plan, tune
 from cydnn.__main__ import main
+from cydnn.dtypes import bf16, f16
+from cydnn.engines import TABLE
 from cydnn.graph import Graph, Node, Tensor
 from cydnn.heuristics import Wish, best, tuned
 from cydnn.heuristics.rivals import rivals
@@ -256,6 +259,14 @@ def test_engines_that_round_in_between_are_not_wrong(sm90):
     found = g.autotune(pack, clock=Said(2.0), save=False)
     assert {420, 423} <= {part.engine.index for run in found.runs for part in run.choice.parts}
     assert not any(run.wrong for run in found.runs)
+
+
+def test_what_engines_round_to():
+    """What tensor cores take of f32, and weights of attention; no other engine has a rounding of its own."""
+    p = Row(q=Row(dtype=f16), v=Row(dtype=bf16), w=Row(dtype=f16))
+    found = {engine.index: kind.name for engine in TABLE if (kind := engine.rounded_to(p))}
+    assert found == {161: "f16", 162: "f16", 421: "bf16", 422: "bf16", 423: "f8_e4m3", 431: "f16", 432: "f16",
+                     433: "bf16"}
 
 
 def test_what_a_pygraph_cannot_tune(sm90):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Iterator
 
 from .. import kernels
-from ..dtypes import ALL
+from ..dtypes import ALL, DType
 from ..given import shown
 from ..graph import Core, Many, Match, in_memory
 from ..status import BadParam, NotSupported
@@ -172,6 +172,11 @@ class Engine:
         """For each output, what its rounding errors scale with (docs/numerics.md): what the op says,
         where the sums are the op's own. No number where a NaN or an infinity may come by other ways."""
         return op.magnitude(arrays, scalars, results)
+
+    def rounded_to(self, p: Match) -> DType | None:
+        """The type to which values on the way are rounded before they are multiplied, where no tensor of the
+        graph says so: that of w by the note ``down_convert_inputs``."""
+        return p.w.dtype if "down_convert_inputs" in self.notes else None
 
     def place(self, p: Match) -> tuple | None:
         """(uid, bytes behind its beginning) of the tensor that the output lies in, where it is that memory in

@@ -107,6 +107,11 @@ class SdpaBwdFp8Wgmma(SdpaBwdWgmma):
         moved = moved_us(p.region.traffic_bytes, dev) - dev.launch_us
         return 6 * dev.launch_us + before + together(2.5, busy, moved)
 
+    # ---- How far its results may be off ----
+
+    def rounded_to(self, p):
+        return bf16
+
     # ---- Its launches ----
 
     def plan(self, p, dev, config):

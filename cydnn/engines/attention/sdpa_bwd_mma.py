@@ -98,6 +98,9 @@ class SdpaBwdMma(Engine):
     def magnitude(self, op, arrays, scalars, results):
         return with_rounded_gradients(op, arrays, scalars, results)
 
+    def rounded_to(self, p):
+        return p.q.dtype
+
     # ---- Its launches ----
 
     def plan(self, p, dev, config):

@@ -208,6 +208,9 @@ class SdpaFwdFp8Wgmma(Engine):
     def magnitude(self, op, arrays, scalars, results):
         return with_rounded_weights(op, arrays, scalars, results, LEAST, f8_e4m3, PRECISION)
 
+    def rounded_to(self, p):
+        return f8_e4m3
+
     # ---- Its launch ----
 
     @staticmethod

@@ -140,6 +140,9 @@ class SdpaFwdMma(Engine):
     def magnitude(self, op, arrays, scalars, results):
         return with_rounded_weights(op, arrays, scalars, results, LEAST)
 
+    def rounded_to(self, p):
+        return p.v.dtype
+
     # ---- Its launches ----
 
     @staticmethod

@@ -158,6 +158,9 @@ class SdpaFwdWgmma(Engine):
     def magnitude(self, op, arrays, scalars, results):
         return with_rounded_weights(op, arrays, scalars, results)
 
+    def rounded_to(self, p):
+        return p.v.dtype
+
     # ---- Its launch ----
 
     def _section(self, p, dev) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from cydnn import dtypes, plan
-from cydnn.engines import Engine
+from cydnn.graph import Match
 
 from . import matrix
 from ..draw import regimes
@@ -36,20 +36,19 @@ def texts(case, device, seed: int = 0) -> list[str]:
     buffers, _ = matrix.execute(built, case.problem, made.values, filled, device)
     plan.forget()
     magnitude = case.engine.magnitude(op, made.arrays, made.scalars, made.raw)
-    noise = rounded(made) if type(case.engine).magnitude is not Engine.magnitude else {}
+    noise = rounded(made, case.engine)
     found = ((n, judged(made, n, b.desc.dtype, b.read()[0], magnitude[n], noise.get(n, 0.0)))
              for n, b in buffers.items() if n in op.writes and b.desc.dtype.eps)
     return [f"{name}: {text}" for name, text in found if text]
 
 
-def rounded(made) -> dict:
+def rounded(made, engine) -> dict:
     """{gradient: sqrt(3) of the mean error, by its square} of attention whose weights and gradients of scores
-    are rounded to the type of q, for one of 8 bits to bf16: one uniform error has half a step."""
-    op, rng = made.problem.op, np.random.default_rng(0)
-    if not hasattr(op, "off"):
+    an engine rounds: one uniform error has half a step."""
+    op, kind, rng = made.problem.op, engine.rounded_to(Match.single(made.graph)), np.random.default_rng(0)
+    if kind is None or not hasattr(op, "off"):
         return {}
-    eps = min(made.problem.operands["q"].dtype.eps, dtypes.bf16.eps)
-    some = lambda *exact: [x * eps / 2 * rng.uniform(-1, 1, x.shape) for x in exact]
+    some = lambda *exact: [x * kind.eps / 2 * rng.uniform(-1, 1, x.shape) for x in exact]
     drawn = [op.off(made.arrays, made.scalars, some) for _ in range(16)]
     return {name: np.sqrt(3 * np.mean([d[name] ** 2 for d in drawn], 0)) for name in drawn[0]}
 
