@@ -159,7 +159,7 @@ class Trace:
         ``takes``: {number: the argument that it is}."""
         descs = {name: tuple([v.desc for v in value]) if isinstance(value, tuple) else value.desc
                  for name, value in operands.items() if value is not None}
-        self.words = {o: self.tensors[v.uid].name for o, v in operands.items()
+        self.words = {o: self.tensors[v.uid].name for o, v in op.tensors(operands).items()
                       if isinstance(v, Value) and self.tensors[v.uid].name}
         names, math = want.split(), BY_NAME[self.math]
         absent = {name: None for name in op.writes if name not in names and name in op.optional}

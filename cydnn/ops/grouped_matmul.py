@@ -67,7 +67,8 @@ class GroupedMatmul(Grouped, reads="x w offsets index? slot?", writes="y"):
         for name, d in dict(x=x, w=w).items():
             yield d.rank == 3, f"{name} must have rank 3; got {d.rank}"
         yield x.dims[0] == 1, f"x must have dims (1, t, k); got {x.dims}"
-        yield x.dims[2] == w.dims[1], f"w must have {x.dims[2]} rows like x has columns; got {w.dims[1]}"
+        yield (x.dims[2] == w.dims[1],
+               f"w must have dims (e, {x.dims[2]}, n), a row for each column of x; got {w.dims}")
         yield w.dims[0] > 0, f"w must have experts; got dims {w.dims}"
         yield from _offset_rules(offsets, w.dims[0])
         wanted = dict(none=(), gather=("index",), scatter=("index", "slot"))[self.mode]

@@ -47,8 +47,13 @@ class Norm(Op):
         return replace(self, axis=wide[0] if wide else max(scale.rank - 1, 1))
 
     def shape_rules(self, x, **parameters):
-        least = 3 if self.mode == "instance" else self.axis + 1
-        yield least <= x.rank <= 5, f"x must have rank {least} to 5; got {x.rank}"
+        least = 3 if self.mode == "instance" else 2
+        yield least <= x.rank <= 5, f"x must have rank {least} to 5 for mode {self.mode}; got {x.rank}"
+        fits = self.mode == "instance" or self.axis < x.rank         # the axis may be that of the parameters
+        for name, p in parameters.items():
+            yield (fits or p is None or p.rank == x.rank,
+                   f"{name} must have rank {x.rank} like x; got {p and p.rank}")
+        yield fits, f"axis must be one of x's {x.rank} dims; got {self.axis}"
         yield x.count, f"x must not be empty: its statistics would be of nothing; got {x.dims}"
         want = self.parameter_dims(x.dims)
         for name, p in parameters.items():

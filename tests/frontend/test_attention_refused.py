@@ -72,12 +72,18 @@ def test_what_is_refused(error, sentence, options):
 @pytest.mark.parametrize("sentence, operand, options", [
     ("paged_attention_v_table must be given with paged_attention_k_table, and .*; got one",
      "paged_attention_v_table", dict(paged_attention_k_table=[1, 1, 1, 1])),
-    ("paged_attention_max_seq_len_kv must be 0 where no table is given", None,
-     dict(paged_attention_max_seq_len_kv=4))])
+    ("paged_attention_max_seq_len_kv must not be given without paged_attention_k_table; got 4", None,
+     dict(paged_attention_max_seq_len_kv=4)),
+    ("k must have heads of 8 elements like q; got 16", "k", dict(k=[1, 2, 4, 16])),
+    (r"bias must broadcast to \(1, 2, 4, 4\), the dims of the scores; got", "bias", dict(bias=[1, 1, 4, 5])),
+    (r"dropout must broadcast to \(1, 2, 4, 4\)", "dropout", dict(dropout=[[1, 1, 4, 5], 2.0]))])
 def test_what_validate_refuses_is_named_as_it_was_given(sentence, operand, options):
     g = cudnn.pygraph(io_data_type=T.HALF, intermediate_data_type=T.FLOAT)
     given = dict(q=[1, 2, 4, 8], k=[1, 2, 4, 8], v=[1, 2, 4, 8]) | options
-    g.sdpa(**{n: g.tensor(v) if isinstance(v, list) else v for n, v in given.items()}, generate_stats=True)
+    given = {n: g.tensor(v) if n != "dropout" and isinstance(v, list) else v for n, v in given.items()}
+    if mask := given.pop("dropout", None):
+        given["dropout"] = g.tensor(mask[0]), mask[1]
+    g.sdpa(**given, generate_stats=True)
     with pytest.raises(BadParam, match=f"sdpa.0: {sentence}") as caught:
         g.validate()
     assert caught.value.facts["operand"] == operand

@@ -239,6 +239,13 @@ WRONG = [
      r"batchnorm.0: scale must have dims \(1, 8, 1, 1\)", dict(operand="scale")),
     (lambda g, x: g.batchnorm(g.relu(x), *[g.tensor(*nhwc(1, 8, 1, 1))] * 2, epsilon=x)[0],
      "batchnorm.1: epsilon must be a tensor of one element", dict(attribute="epsilon")),
+    (lambda g, x: g.layernorm(cudnn.norm_forward_phase.INFERENCE, g.tensor([2, 3]),
+                              *[g.tensor([1, 1, 1, 3])] * 2, g.tensor([1, 1]))[0],
+     "layernorm.0: scale must have rank 2 like input; got 4", dict(operand="scale")),
+    (lambda g, x: g.moe_grouped_matmul(g.tensor([1, 9, 8]), g.tensor([2, 7, 5]),
+                                       g.tensor([2, 1, 1], data_type=cudnn.data_type.INT32)),
+     r"moe_grouped_matmul.0: weight must have dims \(e, 8, n\), a row for each column of token; got",
+     dict(operand="weight", given=(2, 7, 5))),
 ]
 
 

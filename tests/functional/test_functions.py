@@ -367,6 +367,8 @@ REFUSED = [
     (lambda: F.attention(Q, K, K, dropout_p=2, seed=1), "attention: drop must be a probability, 0 to 1"),
     (lambda: F.attention(Q, K[:, :2], K[:, :2]), "attention: key must have query's 4 heads where enable_gqa"),
     (lambda: F.attention(Q, K, K, MASK, is_causal=True), "attention: attn_mask must be absent where"),
+    (lambda: F.attention(Q, K, K, MASK[:, :6]), r"attention: attn_mask must broadcast to \(2, 4, 5, 7\),"),
+    (lambda: F.attention(Q, K[..., :6], K), "attention: key must have heads of 8 elements like query; got"),
 ]
 
 

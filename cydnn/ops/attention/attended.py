@@ -49,7 +49,7 @@ class Attended(Op):
             yield (d.dims[0] == b or table_k is not None,
                    f"{name} must have batch {b} like q; got {d.dims[0]}")
             yield d.dims[1] and h % d.dims[1] == 0, f"{name}'s heads must divide q's {h}; got {d.dims[1]}"
-        yield k.dims[2] == depth, f"k must have dims (b, h_k, {depth}, s_kv) like q, transposed; got {k.dims}"
+        yield k.dims[2] == depth, f"k must have heads of {depth} elements like q; got {k.dims[2]}"
         yield (v.dims[2] == k.dims[3] or table_k is not None,
                f"v must have {k.dims[3]} keys like k; got {v.dims[2]}")
         yield sink is None or sink.dims == (1, h, 1, 1), f"sink must have dims {(1, h, 1, 1)}; got {sink}"
@@ -62,7 +62,7 @@ class Attended(Op):
         for i, d in enumerate(have):
             space = self.space(q, k, table_k)
             fits = d.rank == 4 and all(n in (1, m) for n, m in zip(d.dims, space))
-            yield fits, f"extras must broadcast to {space}; got {d.dims} for e{i}"
+            yield fits, f"extras.{i} must broadcast to {space}, the dims of the scores; got {d.dims}"
 
     def admit(self, name, values):
         if name.startswith("extras"):            # scores may raise them

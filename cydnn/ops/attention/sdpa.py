@@ -62,7 +62,8 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? blocks?
     def check(self, q, k, v, table_k, table_v, blocks=None, **others):
         both = (table_k is None) == (table_v is None)
         yield both, "table_v must be given with table_k, and the other way round; got one"
-        yield table_k is not None or not self.max_kv, "max_kv must be 0 where no table is given"
+        yield (table_k is not None or not self.max_kv,
+               f"max_kv must not be given without table_k; got {self.max_kv}")
         yield from super().check(q=q, k=k, v=v, table_k=table_k, **others)
         space = self.space(q, k, table_k)
         want = (*space[:2], -(-space[2] // BLOCK), -(-space[3] // (8 * BLOCK)))
@@ -73,7 +74,7 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? blocks?
             if d is not None:
                 n = d.dims[2] if d.rank == 4 else 0
                 yield (d.dims == (q.dims[0], 1, n, 1) and d.dtype.name == "i32",
-                       f"{name} must be i32 of dims {(q.dims[0], 1, 'pages', 1)}; got {d}")
+                       f"{name} must be i32 of dims ({q.dims[0]}, 1, pages, 1); got {d}")
                 yield (n * block >= self.keys(k, table_k),
                        f"{name} must name pages of {self.keys(k, table_k)} keys; got {n} of {block}")
 
