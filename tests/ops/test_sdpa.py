@@ -164,3 +164,11 @@ def test_a_query_that_sees_no_key():
         found = op.reference(q, k, v, None, np.array([1]).reshape(1, 1, 1, 1), None, 1.0)
         np.testing.assert_array_equal(found["o"][0, 0, :, 0], [1.0, want, want])
         np.testing.assert_array_equal(found["stats"][0, 0, 1:, 0], [-np.inf] * 2)
+
+
+def test_tables_of_no_pages():
+    """A page that is none holds 0."""
+    given = dict(q=np.ones((1, 1, 3, 2)), k=np.ones((0, 1, 2, 4)), v=np.ones((0, 1, 4, 2)))
+    given |= dict.fromkeys(("table_k", "table_v"), np.zeros((1, 1, 2, 1)))
+    found = Sdpa().evaluate(given, dict(scale=1.0))
+    np.testing.assert_array_equal(found["o"], np.zeros((1, 1, 3, 2)))

@@ -255,7 +255,7 @@ def paged(container, table, axis: int, count: int):
     behind the other. A page that is none holds 0."""
     table = table[:, 0, :, 0].astype(int)
     is_page = (table >= 0) & (table < container.shape[0])
-    found = np.where(is_page[:, :, None, None, None], container[np.where(is_page, table, 0)], 0.0)
-    found = np.moveaxis(found, 1, axis)                      # in front of the keys of a page
+    container = np.concatenate([container, np.zeros_like(container, shape=(1, *container.shape[1:]))])
+    found = np.moveaxis(container[np.where(is_page, table, -1)], 1, axis)    # in front of the keys of a page
     shape = found.shape[:axis] + (-1,) + found.shape[axis + 2:]
     return np.take(found.reshape(shape), np.arange(count), axis)
