@@ -1,5 +1,5 @@
 """A row of attention through prefill, chunked prefill and decode: the same within a last place of its largest
-number."""
+number. And what a value does that is no number."""
 from __future__ import annotations
 
 import numpy as np
@@ -7,8 +7,10 @@ import pytest
 
 from cydnn import device as devices, plan
 from cydnn.bench import graph_of
+from cydnn.engines import BY_INDEX
 from cydnn.heuristics import Wish
 from cydnn.ops import Problem
+from support.check import matrix
 
 HEADS, KEYS, SIZE, CHUNK = 1, 40, 16, 9          # of which the last rows are a chunk, the last one is decoded
 
@@ -39,3 +41,17 @@ def test_a_row_through_prefill_chunk_and_decode(prefill):
         want = whole[:, -rows:]
         place = np.spacing(abs(want).max(2, keepdims=True)).astype(float)
         assert (abs(found.astype(float) - want.astype(float)) <= place).all()
+
+
+@pytest.mark.parametrize("engine, kind", [(420, "f16"), (421, "f16"), (422, "f16"), (423, "f8_e4m3")])
+@pytest.mark.parametrize("more", ["left=2 right=0", "right=0 len_kv=1x1x1x1:i32"])
+def test_a_value_that_is_no_number(engine, kind, more):
+    """Tensor cores spread it over its column where bounds hide it, not from behind a length."""
+    problem = Problem.parse(f"sdpa q=1x2x9x16:{kind} k=1x1x16x40:{kind}@640,640,1,16 v=1x1x40x16:{kind} "
+                            f"o=1x2x9x16:f16 {more}")
+    numbers = dict(scalars=matrix.plain(problem.op), nans=("v",))
+    for seed in range(3):
+        found = matrix.run(problem, devices.get("ptx:sm_90"), seed, [BY_INDEX[engine]], **numbers)
+        assert found.ran and not found.findings
+    made = matrix.Prepared(problem, 0, **numbers)
+    assert made.reached("o", BY_INDEX[engine]).any() == (engine != 420)

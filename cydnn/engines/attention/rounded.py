@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 
 from ...dtypes import bf16, f32
+from ...ops.attention.sdpa import paged
 
 
 def with_rounded_weights(op, arrays, scalars, results, least=0.0, kind=bf16, of_scores=0.0) -> dict:
@@ -19,8 +20,18 @@ def with_rounded_weights(op, arrays, scalars, results, least=0.0, kind=bf16, of_
     found = op.magnitude(arrays, scalars, results)
     lost = least * np.nan_to_num(np.abs(arrays["v"])).sum()
     found |= dict(o=found["o"] + (np.nan_to_num(plain) * kind.eps / 2 + lost) / f32.eps / sums)
+    found["o"] = np.where(_wild(op, arrays), np.nan, found["o"])
     more = max(1, of_scores / f32.eps / sums)
     return {name: size * more for name, size in found.items()}
+
+
+def _wild(op, arrays) -> np.ndarray:
+    """(b, h, 1, d): where a value within the lengths is no number, which meets weights of 0, too."""
+    v, heads, keys = arrays["v"], arrays["q"].shape[1], arrays.get("len_kv")
+    if (table := arrays.get("table_v")) is not None:
+        v = paged(v, table, 2, op.max_kv or arrays["table_k"].shape[2] * arrays["k"].shape[3])
+    there = True if keys is None else np.arange(v.shape[2])[:, None] < keys
+    return np.repeat((~np.isfinite(v) & there).any(2, keepdims=True), heads // v.shape[1], 1)
 
 
 LEAST = 2.0 ** -25                               # half the least number of f16

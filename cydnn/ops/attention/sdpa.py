@@ -244,7 +244,7 @@ class Sdpa(Attended, reads="q k v len_q? len_kv? sink? table_k? table_v? blocks?
     def inner_error(self, arrays, scalars, descs):
         """Weights below the least normal number may be 0."""
         least = np.finfo(np.float64 if self.math == "f64" else np.float32).tiny
-        return {"o": least * np.abs(arrays["v"]).sum(2, keepdims=True).max(initial=0)}
+        return {"o": least * np.nan_to_num(np.abs(arrays["v"])).sum(2, keepdims=True).max(initial=0)}
 
     def flops(self, q, k, v, table_k=None, **_):
         return 2 * self.pairs(self.space(q, k, table_k)) * (q.dims[3] + v.dims[3])
