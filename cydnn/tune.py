@@ -26,7 +26,7 @@ from .heuristics import ANYTHING, Choice, Wish, tuned
 from .heuristics.rivals import rivals
 from .layout import Layout
 from .log import progress
-from .status import BadParam, CydnnError, NotSupported
+from .status import AllocFailed, BadParam, CydnnError, NotSupported
 
 GUARD, FILL = 1 << 12, 0xFF                      # bytes of a guard zone, and what they hold
 FIRST, REPEAT, FINALISTS = 3, 15, 6              # runs of everybody, and of those that are near the fastest
@@ -38,11 +38,13 @@ PIECE, THREADS = 1 << 23, min(os.cpu_count() or 1, 8)    # bytes that a thread c
 
 @dataclass
 class Run:
-    """A choice that was measured: median and spread in microseconds; ``wrong``: why it is not taken."""
+    """A choice that was measured: median and spread in microseconds; ``wrong``: why it is not taken;
+    ``has_run``: it ran, and what it wrote is wrong, not the room that it asked for."""
     choice: Choice
     us: float = float("nan")
     spread: float = float("nan")
     wrong: str = ""
+    has_run: bool = True
 
 
 @dataclass
@@ -96,7 +98,7 @@ class TuneResult:
 def _line(run: Run, mark: str) -> str:
     choice = "; ".join(run.choice.text.split("\n"))
     if run.wrong:
-        return f"  WRONG  {choice}: {run.wrong}"
+        return f"  {'WRONG' if run.has_run else 'NOT RUN'}  {choice}: {run.wrong}"
     return f"{mark} {run.us:9.2f} us  predicted {run.choice.us:8.2f}  {choice}"
 
 
@@ -160,7 +162,7 @@ def _checked(run: Run, ground, lanes: dict, first):
         if first is not None and not run.wrong:
             run.wrong = ground.other(first, run.choice)
     except CydnnError as error:
-        run.wrong = error.args[0].split("\n")[0]
+        run.wrong, run.has_run = error.args[0].split("\n")[0], not isinstance(error, AllocFailed)
     if first is None and run.wrong:
         raise NotSupported(f"tune: the cost model's choice must run; got {run.wrong}")
     return ground.contents_now() if first is None else first

@@ -20,7 +20,7 @@ from cydnn.graph import Graph, Node, Tensor
 from cydnn.heuristics import Wish, best, tuned
 from cydnn.heuristics.rivals import rivals
 from cydnn.ops import Pointwise, Problem
-from cydnn.status import BadParam, ExecutionFailed, NotSupported
+from cydnn.status import AllocFailed, BadParam, ExecutionFailed, NotSupported
 from cydnn.tensor import TensorDesc
 
 SM90 = device.get("ptx:sm_90")
@@ -113,6 +113,19 @@ def test_who_is_wrong_is_said_and_not_taken(monkeypatch, spoil, why):
     assert [run.choice for run in wrong] == [count[2]] and wrong[0].us != wrong[0].us
     assert found.best not in wrong and f"WRONG  {count[2].text}" in str(found)
     assert re.search(why, wrong[0].wrong)
+
+
+def test_who_finds_no_room_is_not_wrong(monkeypatch):
+    made = plan.made
+
+    def crowded(choice, at):
+        if choice.text == last.text:
+            raise AllocFailed("cuMemAlloc: out of memory")
+        return made(choice, at)
+    last = raced(10.0, 9.0, 8.0, 7.0).runs[-1].choice
+    monkeypatch.setattr(plan, "made", crowded)
+    found = raced(10.0, 9.0, 8.0, 7.0)
+    assert found.best.choice.text != last.text and f"NOT RUN  {last.text}: cuMemAlloc" in str(found)
 
 
 def test_a_default_that_fails_is_an_error(monkeypatch):
