@@ -12,6 +12,8 @@ from collections import Counter
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["XDG_DATA_HOME"] = "/nowhere"           # what a user has measured is no part of a test
+# Collecting its tests begins JAX, which takes three quarters of a GPU where nobody says this.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import pytest
 
@@ -96,6 +98,7 @@ def pytest_collection_modifyitems(config, items):
     collected, and left out: thousands of skips take half a minute."""
     gpu = _gpu() if any(item.get_closest_marker("gpu") for item in items) else None
     if record.GOALS in os.environ:
+        assert gpu, "a run for the GPU record needs cuda:0, which could not be had"
         kept = record.wanted(items, gpu.facts.name)
     else:
         drawn = sampling.kept(items)
