@@ -218,7 +218,8 @@ WORKS = {                                        # op: what a line of it is as a
     "im2col": columns,
 }
 ONLY_GRAPHS = {"matmul", "reduction", "dropout_factors", "norm_fwd", "norm_bwd", "sdpa", "sdpa_bwd",
-               "concatenate", "resample_bwd", "resample_fwd", "rng", "rope", "slice", "transpose"}
+               "concatenate", "resample_bwd", "resample_fwd", "rng", "rope", "slice", "transpose",
+               "grouped_matmul", "grouped_matmul_wgrad", "block_scale_quantize", "block_scale_dequantize"}
 
 
 def test_every_operation_of_the_benchmarks_is_looked_at():
