@@ -74,37 +74,6 @@ template <class Tile> struct Prologue {
     }
 };
 
-// A warpgroup of 64 rows: as wgmma_sums. The products of a step are under way while the next one is changed.
-template <class Tile, class A, class B>
-DEVICE void prologue_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group,
-                          Prologue<Tile>& prologue) {
-    static_assert(Tile::groups_m > 1, "a warpgroup changes what it alone reads");
-    using Product = Wgmma<typename Tile::Elem::Type, Tile::group_n>;
-    const bool speaks = threadIdx.x % 128 == 0;
-    uint64_t* read = nullptr;
-    NO_UNROLL for (int step = 0; step < steps; ++step) {
-        barrier_wait(ring.full + ring.stage, ring.phase);
-        prologue.change(ring.at() + group * PART);
-        fence_async();
-        group_barrier(group);
-        const unsigned stage = shared_address(ring.at());
-        const uint64_t a = A::at(stage + group * PART), b = B::at(stage + Tile::a_bytes);
-        wgmma_begin(d);
-        UNROLL for (int kk = 0; kk < Tile::Elem::products; ++kk)
-            Product::template add<A::transposed, B::transposed>(d, a + kk * A::next, b + kk * B::next,
-                                                                step > 0 || kk > 0);
-        wgmma_commit();
-        if (step > 0) {
-            wgmma_wait<1>();
-            if (speaks) barrier_arrive(read);
-        }
-        read = ring.empty + ring.stage;
-        ring.next();
-    }
-    wgmma_wait<0>(d);
-    if (speaks) barrier_arrive(read);
-}
-
 template <class Tile, class A, class B, class Source, class Out>
 DEVICE void wgmma_prologue(unsigned char* shared, Source& source, const Window& window,
                            const TileOrder<Tile>& order, int k, const CUtensorMap& boxes, const Out& to) {
@@ -113,6 +82,7 @@ DEVICE void wgmma_prologue(unsigned char* shared, Source& source, const Window& 
     __syncthreads();
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
     const int steps = k / Tile::k;
+    static_assert(Tile::groups_m > 1, "a warpgroup changes what it alone reads");
 
     if (role == 0) {
         registers_give<40>();
@@ -134,7 +104,11 @@ DEVICE void wgmma_prologue(unsigned char* shared, Source& source, const Window& 
         const int column = source.column(tile.matrix), row = tile.row + slice_row<Tile>(group, 0);
         if (to.form == FUSED && to.may_change(tile)) to.ahead(first, row, tile.col);
         prologue.begin(row, tile.matrix, source.out);
-        prologue_sums<Tile, A, B>(d, ring, steps, group, prologue);
+        wgmma_sums<Tile, A, B>(d, ring, steps, group, [&](unsigned char* stage) {
+            prologue.change(stage + group * PART);
+            fence_async();
+            group_barrier(group);
+        });
         if (to.goes_in_boxes() && to.may_change(tile)) {
             put_boxes<Tile>(d, out, boxes, to, source, tile, group);
         } else {

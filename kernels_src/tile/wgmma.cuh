@@ -134,9 +134,12 @@ template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& rin
 }
 
 // A warpgroup (`group` from 0 on): d = the product of `steps` >= 1 steps. A stage is given back when the
-// products of the next one are under way.
-template <class Tile, class A, class B>
-DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group) {
+// products of the next one are under way. ready(stage): what is done to one that has come.
+struct AsItCame { DEVICE void operator()(unsigned char*) const {} };
+
+template <class Tile, class A, class B, class Ready = AsItCame>
+DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group,
+                       Ready ready = {}) {
     using Product = Wgmma<typename Tile::Elem::Type, Tile::group_n>;
     const unsigned a_part = Tile::groups_m > 1 ? group * PART : 0;
     const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n / 64 * PART);
@@ -144,6 +147,7 @@ DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& rin
     uint64_t* read = nullptr;
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         barrier_wait(ring.full + ring.stage, ring.phase);
+        ready(ring.at());
         const unsigned stage = shared_address(ring.at());
         const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
         wgmma_begin(d);
