@@ -21,6 +21,12 @@ def of_digits(values, fill=1) -> tuple:
     return (*reversed(tuple(values)), *(fill,) * (RANK - len(values)))
 
 
+def grid_of(op) -> dict:
+    """Parameters of the scales that an operation makes, and the largest value of what they scale."""
+    mantissa, normal, step, least, highest = GRIDS[op.scales]
+    return dict(most=MOST[op.to], mantissa=mantissa, normal=normal, step=step, least=least, highest=highest)
+
+
 def _whole(dims, lead=None) -> Site:
     """A mark that knows the index of an element."""
     return Site(dims, lead, (("row", tuple(range(len(dims)))),))
@@ -128,11 +134,9 @@ class BlockScaleQuantizeAny(_Scaled):
             return []
         rank, axis = p.x.rank, p.op.columns(p.x.rank)
         steps, row, columns = self.steps(p, axis)
-        mantissa, normal, step, least, highest = GRIDS[p.op.scales]
-        args = dict(scales=p.scale.count, digits=of_digits(p.scale.dims), dims=of_digits(p.x.dims),
-                    turns=turns_of(p.x.dims), steps=steps, axis=rank - 1 - axis, row=row, columns=columns,
-                    block=min(p.op.block, max(p.x.dims[axis], 2)), most=MOST[p.op.to], mantissa=mantissa,
-                    normal=normal, step=step, least=least, highest=highest, pairs=int(p.op.has_pairs),
-                    y_turns=turns_of(p.y.dims))
+        args = dict(grid_of(p.op), scales=p.scale.count, digits=of_digits(p.scale.dims),
+                    dims=of_digits(p.x.dims), turns=turns_of(p.x.dims), steps=steps, axis=rank - 1 - axis,
+                    row=row, columns=columns, block=min(p.op.block, max(p.x.dims[axis], 2)),
+                    pairs=int(p.op.has_pairs), y_turns=turns_of(p.y.dims))
         kernel = f"block_scale_quantize_any_{self._math(p)}_{config.threads_per_row}"
         return [Launch(kernel, args, {}, self._fuse(p))]

@@ -1,14 +1,14 @@
 """Scales of blocks of rows that lie side by side, on Hopper: f32, f16 and bf16 into 8 bits and back."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ...graph import core
 from ...kernels.expressions import ceil_div
 from ...ops import BlockScaleDequantize, BlockScaleQuantize
-from ...ops.block_scale import MOST
 from ...steps import Launch
-from ...tensor import packed_strides
 from ..engine import Engine, moved_us, no_variant, wrong_device
-from .any import GRIDS
+from .any import grid_of
 
 EIGHT, MOST_BLOCK, MOST_ITEMS = 8, 256, 2 ** 31 - 256        # elements of a thread, of a block; threads
 KINDS = ("f8_e8m0", "f8_e4m3", "f32")            # types of scales, as the kernel numbers them
@@ -16,9 +16,9 @@ SHARE = 0.8                                      # of the bandwidth
 
 
 class _Rows(Engine):
-    """What both directions share. ``wide``, ``narrow``: the operands of 32 or 16 bits, and of 8."""
-    wide: str
-    narrow: str
+    """What both directions share. ``axes``: that of the kernel for the type of each operand."""
+    source: ClassVar[str]
+    axes: ClassVar[dict]
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 90)
@@ -30,8 +30,7 @@ class _Rows(Engine):
             yield f"compute must be f32; got {p.op.compute}"
         for name in ("x", "y"):
             d = p.operands[name]
-            want = packed_strides(d.dims, range(d.rank))
-            if any(step != w for n, step, w in zip(d.dims, d.strides, want) if n > 1):
+            if not d.is_packed():
                 yield f"{name} must be packed, its last dim innermost; got strides {d.strides}"
             if d.alignment < EIGHT * d.dtype.bytes and d.alignment < 16:
                 yield f"{name} must be aligned to {min(EIGHT * d.dtype.bytes, 16)} bytes; got {d.alignment}"
@@ -43,11 +42,13 @@ class _Rows(Engine):
             yield f"x must have fewer than 2^34 elements; got {p.x.count}"
 
     def wrong_types(self, p):
-        raise NotImplementedError
+        for name, axis in self.axes.items():
+            yield from no_variant(p, self.source, name, axis=axis)
 
-    def block(self, p) -> int:
+    @staticmethod
+    def block(p) -> int:
         """Elements of a block."""
-        raise NotImplementedError
+        return p.op.block
 
     def _wrong_blocks(self, p):
         size = self.block(p)
@@ -63,11 +64,13 @@ class _Rows(Engine):
         if s.rank < 2 or s.dims[:-2] != p.x.dims[:-2] or any(apart) or not is_along:
             yield f"scale must have the batch dims of x, packed, and columns side by side; got {s}"
 
-    def places(self, p) -> dict:
-        """Where scales lie."""
+    @staticmethod
+    def shared_args(p) -> dict:
+        """Addresses, and where scales lie."""
         step = p.scale.strides[-3] if p.scale.rank > 2 else 0
         tiles = p.scale.dims[-1] * p.scale.dims[-2]
-        return dict(step_batch=tiles if p.op.is_tiled else step, step_row=p.scale.strides[-2],
+        return dict(x=p.ptr("x"), y=p.ptr("y"), scale=p.ptr("scale"),
+                    step_batch=tiles if p.op.is_tiled else step, step_row=p.scale.strides[-2],
                     is_tiled=int(p.op.is_tiled))
 
     def cost(self, p, dev, config):
@@ -78,24 +81,15 @@ class BlockScaleQuantizeRows(_Rows):
     """One read: a few lanes have a block, eight neighbours each."""
     index = 512
     takes = core(BlockScaleQuantize)
-    source = "block_scale/block_scale_quantize_rows.cu"
-
-    def block(self, p):
-        return p.op.block
-
-    def wrong_types(self, p):
-        yield from no_variant(p, self.source, "x")
-        yield from no_variant(p, self.source, "y", axis="Y")
+    source, axes = "block_scale/block_scale_quantize_rows.cu", dict(x="T", y="Y")
 
     def plan(self, p, dev, config):
         if not p.scale.count:
             return []
-        mantissa, normal, step, least, highest = GRIDS[p.op.scales]
         *_, rows, columns = p.scale.dims
-        args = dict(self.places(p), x=p.ptr("x"), y=p.ptr("y"), scale=p.ptr("scale"), groups=p.scale.count,
-                    columns=columns, rows=rows, all_rows=p.x.dims[-2], cols=p.x.dims[-1],
-                    lanes=p.op.block // EIGHT, is_f32=int(p.op.scales == "f32"), most=MOST[p.op.to],
-                    mantissa=mantissa, normal=normal, step=step, least=least, highest=highest)
+        args = dict(grid_of(p.op), **self.shared_args(p), groups=p.scale.count, columns=columns, rows=rows,
+                    all_rows=p.x.dims[-2], cols=p.x.dims[-1], lanes=p.op.block // EIGHT,
+                    is_f32=int(p.op.scales == "f32"))
         return [Launch(f"block_scale_quantize_rows_{p.x.dtype}_{p.y.dtype}", args)]
 
 
@@ -103,14 +97,14 @@ class BlockScaleDequantizeRows(_Rows):
     """A thread has eight neighbours and the scale of their block."""
     index = 513
     takes = core(BlockScaleDequantize)
-    source = "block_scale/block_scale_dequantize_rows.cu"
+    source, axes = "block_scale/block_scale_dequantize_rows.cu", dict(y="T", x="X")
 
-    def block(self, p):
+    @staticmethod
+    def block(p):
         return p.op.blocks(p.x.rank)[-1]
 
     def wrong_types(self, p):
-        yield from no_variant(p, self.source, "y")
-        yield from no_variant(p, self.source, "x", axis="X")
+        yield from super().wrong_types(p)
         if p.scale.dtype.name not in KINDS:
             yield f"scale must be one of {' '.join(KINDS)}; got {p.scale.dtype}"
 
@@ -123,8 +117,7 @@ class BlockScaleDequantizeRows(_Rows):
         if not p.y.count:
             return []
         chunks = ceil_div(p.x.dims[-1], EIGHT)
-        args = dict(self.places(p), x=p.ptr("x"), y=p.ptr("y"), scale=p.ptr("scale"),
-                    items=p.x.count // EIGHT, chunks=chunks, rows=p.x.dims[-2] if p.x.rank > 1 else 1,
+        args = dict(self.shared_args(p), items=p.x.count // EIGHT, chunks=chunks, rows=p.x.dims[-2],
                     shift=(self.block(p) // EIGHT).bit_length() - 1, columns=p.scale.dims[-1],
                     kind=KINDS.index(p.scale.dtype.name))
         return [Launch(f"block_scale_dequantize_rows_{p.x.dtype}_{p.y.dtype}", args)]
