@@ -5,16 +5,29 @@ from typing import ClassVar
 
 from ... import fusion
 from ...fusion import Site
-from ...graph import core, many
+from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import GroupedMatmul, Pointwise
 from ...steps import Launch, Pointer
-from ..engine import Config, Engine, Knob, first_then, moved_us, no_variant, wrong_device
+from ...tensor import TensorDesc
+from ..engine import Config, Engine, Knob, moved_us, no_variant, wrong_device
 from ..tile.line import LINES
+from ..tile.matrices import Matrices
+from ..tile.store import along_m, is_whole
 from .any import routed, too_large
 
 SHARE = {128: 0.5, 64: 0.16}                     # of the peak: estimates
 STEP, START = 2350, 4000                         # clocks of a step and around a group's, where a tile waits
+
+
+def wrong_rows(p, name):
+    """Reasons of an operand that is read along its rows, 16 bytes at a time."""
+    d, chunk = p.operands[name], LINES[p.x.dtype.name].chunk
+    if d.strides[2] != 1 and d.dims[2] > 1 or d.strides[1] % chunk and d.dims[1] > 1:
+        yield (f"{name} must have contiguous rows, multiples of {chunk} elements apart (16-byte loads); got "
+               f"strides {d.strides}")
+    if d.alignment < 16:
+        yield f"{name} must be aligned to 16 bytes; got {d.alignment}"
 
 
 class GroupedMatmulMma(Engine):
@@ -35,16 +48,12 @@ class GroupedMatmulMma(Engine):
             yield f"compute must be f32 for {p.x.dtype} tensors; got {p.op.compute}"
         yield from too_large(p, "x", "w", "y")
         chunk = LINES[p.x.dtype.name].chunk
-        _, x_t, x_k = p.x.strides
-        if x_k != 1 and p.x.dims[2] > 1 or x_t % chunk and p.x.dims[1] > 1:
-            yield (f"x must have contiguous rows, multiples of {chunk} elements apart (16-byte loads); got "
-                   f"strides {p.x.strides}")
+        yield from wrong_rows(p, "x")
         if self._major(p) is None:
             yield (f"w must have one contiguous matrix dim and strides that are multiples of {chunk} "
                    f"(16-byte loads); got strides {p.w.strides}")
-        for name in "xw":
-            if p.operands[name].alignment < 16:
-                yield f"{name} must be aligned to 16 bytes; got {p.operands[name].alignment}"
+        if p.w.alignment < 16:
+            yield f"w must be aligned to 16 bytes; got {p.w.alignment}"
         yield from fusion.reasons(self._tail(p))
 
     def wrong(self, p, dev):
@@ -66,22 +75,23 @@ class GroupedMatmulMma(Engine):
         return None
 
     @staticmethod
-    def _is_whole(p, lead) -> bool:
-        """Rows of y are whole chunks of 8."""
-        t = lead.tensor
-        return not (t.dims[2] % 8 or t.strides[1] % 8) and t.strides[2] == 1 and t.alignment >= 16
+    @once_per_match
+    def _matrices(p) -> tuple:
+        """(lead, the product of all rows by one expert's matrix)."""
+        lead, (_, k, n) = p.lead(p.x.dtype.name), p.w.dims
+        of = lambda d, *dims: TensorDesc(d.dtype, (1, *dims), d.strides)
+        return lead, Matrices.of(of(p.x, lead.tensor.dims[1], k), of(p.w, k, n), lead.tensor)
 
     @fusion.attempt
     def _tail(self, p):
-        lead = p.lead(p.x.dtype.name)
-        many = 8 if self._is_whole(p, lead) else 1
+        lead, g = self._matrices(p)
+        many = 8 if is_whole(g, lead.tensor) else 1
         site = Site(lead.tensor.dims, lead.tensor, (("col", (2,)),), "col", many)
         return fusion.behind(p, site, lead, mark_type="f32")
 
     def configs(self, p, dev):
-        found = sorted((Config(tile=tile) for tile in self.knobs[0].values),
-                       key=lambda config: self.cost(p, dev, config))
-        return first_then(found[0], found[1:])
+        ways = [Config(tile=tile) for tile in self.knobs[0].values]
+        return iter(sorted(ways, key=lambda config: self.cost(p, dev, config)))
 
     def cost(self, p, dev, config):
         """A group that begins inside of a tile is made with a whole one."""
@@ -94,17 +104,16 @@ class GroupedMatmulMma(Engine):
         return max(max(busy, waiting) / dev.clock_mhz, moved_us(p.region.traffic_bytes, dev))
 
     def plan(self, p, dev, config):
-        lead = p.lead(p.x.dtype.name)
+        lead, g = self._matrices(p)
         t = lead.tensor
         if not t.count:
             return []
         experts, k, n = p.w.dims
         form, w_step = self._major(p)
         args, steps = routed(p, t.dims[1])
-        along_m = n == 1 or t.dims[1] > 1 and t.strides[1] < t.strides[2]
         args |= dict(experts=experts, tokens=p.x.dims[1], x=p.ptr("x"), w=p.ptr("w"),
                      y=Pointer(lead.uid) if lead.is_native else None, n=n, k=k,
-                     vectors=int(self._is_whole(p, lead)), along_m=int(along_m), x_step=p.x.strides[1],
+                     vectors=int(is_whole(g, t)), along_m=along_m(g), x_step=p.x.strides[1],
                      w_e=p.w.strides[0], w_step=w_step, y_m=t.strides[1], y_n=t.strides[2])
         kernel = f"grouped_matmul_mma_{p.x.dtype}_{config.tile}_{form}"
         return [*steps, Launch(kernel, args, {}, fusion.at("epilogue", self._tail(p)))]

@@ -1,10 +1,8 @@
 """Products of groups of rows of f16 and bf16 on Hopper's tensor cores: TMA and wgmma."""
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from ... import fusion, kernels
-from ...graph import core, many, once_per_match
+from ...graph import core, many
 from ...kernels.expressions import ceil_div
 from ...ops import GroupedMatmul, Pointwise
 from ...ops.grouped_matmul import groups_of
@@ -14,14 +12,21 @@ from ..tile.cost import TILES, Model, step_clocks
 from ..tile.line import LINES
 from ..tile.maps import tiled_map
 from ..tile.program import TileProgram
-from ..tile.store import ELEMENTS, ROWS
+from ..tile.store import along_m, form, is_whole
 from .any import routed
 from .mma import GroupedMatmulMma
 
 MOST_GROUPS = 440                                # whose offsets have room in shared memory
 SHAPES = "128x256", "128x128", "64x256", "64x128"
-WGMMA_BAND = 16                                  # rows of tiles that go together, of 64 or 128 rows each
-LEAST_COPY = 0.5                                 # share of the bandwidth of rows that are gathered
+BAND = 16                                        # rows of tiles that go together
+GATHER_SHARE = 0.5                               # of the bandwidth
+
+
+def wrong_groups(p, experts: int):
+    """More groups than shared memory has room for."""
+    groups = groups_of(p.offsets.count, experts)
+    if groups > MOST_GROUPS:
+        yield f"offsets must begin at most {MOST_GROUPS} groups (shared memory); got {groups}"
 
 
 class GroupedMatmulWgmma(GroupedMatmulMma):
@@ -40,9 +45,8 @@ class GroupedMatmulWgmma(GroupedMatmulMma):
         yield from found
         if found:
             return
-        (experts, k, _), groups = p.w.dims, groups_of(p.offsets.count, p.w.dims[0])
-        if groups > MOST_GROUPS:
-            yield f"offsets must begin at most {MOST_GROUPS} groups (shared memory); got {groups}"
+        experts, k, _ = p.w.dims
+        yield from wrong_groups(p, experts)
         if k < 1:
             yield f"w must have rows; got dims {p.w.dims}"
         elif p.y.count:
@@ -70,29 +74,23 @@ class GroupedMatmulWgmma(GroupedMatmulMma):
 
     # ---- Choice ----
 
-    @once_per_match
-    def _sizes(self, p) -> SimpleNamespace:
-        """What the model of a product asks for."""
-        (_, m, n), k = p.y.dims, p.x.dims[2]
-        steps = lambda d, *axes: tuple(d.strides[axis] for axis in axes)
-        return SimpleNamespace(m=m, n=n, k=k, a=steps(p.x, 1, 2), b=steps(p.w, 1, 2), count=1)
-
     def cost(self, p, dev, config):
         """A group ends within a tile, half a tile before its end on average."""
         if not p.y.count:
             return dev.launch_us
-        g, tile, line = self._sizes(p), TILES[config.tile], LINES[p.x.dtype.name]
+        g, tile, line = self._matrices(p)[1], TILES[config.tile], LINES[p.x.dtype.name]
         groups = min(groups_of(p.offsets.count, p.w.dims[0]), g.m)
         tiles = (ceil_div(g.m, tile.m) + groups // 2) * ceil_div(g.n, tile.n)
         model = Model(dev, g, line, tile, step_clocks(g, tile, line), fusion.work(self._tail(p)),
                       p.region.traffic_bytes)
-        copies = moved_us(2 * p.x.dtype.bytes * g.m * g.k, dev, LEAST_COPY) if p.op.mode == "gather" else 0.0
+        moved = 2 * p.x.dtype.bytes * g.m * g.k if p.op.mode == "gather" else 0
+        copies = moved_us(moved, dev, GATHER_SHARE) if moved else 0.0
         return dev.launch_us + model.us(tiles, 1, g.k) + copies
 
     # ---- Launches ----
 
     def plan(self, p, dev, config):
-        lead = p.lead(p.x.dtype.name)
+        lead, g = self._matrices(p)
         t, tile = lead.tensor, TILES[config.tile]
         if not t.count:
             return []
@@ -101,11 +99,10 @@ class GroupedMatmulWgmma(GroupedMatmulMma):
         maps = self._maps(p, tile)
         if p.op.mode == "gather":
             steps = [self._gather(p, args, maps["x"].pointer)]
-        along_m = n == 1 or t.dims[1] > 1 and t.strides[1] < t.strides[2]
         columns = ceil_div(n, tile.n)
         args |= dict(maps, experts=experts, y=Pointer(lead.uid) if lead.is_native else None, n=n, k=k,
-                     rows=WGMMA_BAND, band=WGMMA_BAND * columns, along_m=int(along_m), y_m=t.strides[1],
-                     y_n=t.strides[2], form=ROWS if self._is_whole(p, lead) else ELEMENTS)
+                     rows=BAND, band=BAND * columns, along_m=along_m(g), y_m=t.strides[1], y_n=t.strides[2],
+                     form=form(None, is_fused=False, is_whole=is_whole(g, t)))
         most = (2 * ceil_div(t.dims[1], tile.m) + args["groups"] + 3) * columns
         launch = Launch(f"grouped_matmul_wgmma_{p.x.dtype}_{tile.m}x{tile.n}_{self._major(p)[0]}", args,
                         dict(blocks=min(most, dev.sms)), fusion.at("epilogue", self._tail(p)))
