@@ -98,8 +98,6 @@ def _moving(normalized, whole):
     return batch_norm
 
 
-
-
 def _drawn(name: str, given: dict) -> dict:
     """The arguments of a function, with the seed of dropout, of torch's generator, where none is given. It is
     a tensor where others look on: a number would be the same in every run of a trace, for every example of a

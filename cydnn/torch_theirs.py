@@ -63,13 +63,13 @@ def _batch_norm(function: Function, named: dict):
 
 
 def _grouped(function: Function, named: dict):
-    """Each row by the matrix of its group; 0 of none."""
+    """All rows by each expert's matrix, of which those of its groups count; 0 of none."""
     x, w, offsets = named.values()
     rows = torch.arange(x.shape[0], device=x.device)
-    owner = torch.searchsorted(offsets.sort().values, rows, right=True) - 1
-    each = (x[:, None] @ w[owner.clamp(0) % len(w)])[:, 0]
-    is_owned = (owner >= 0) & (owner < groups_of(len(offsets), len(w)))
-    return torch.where(is_owned[:, None], each, 0)
+    group = torch.searchsorted(offsets.sort().values, rows, right=True) - 1
+    is_owned = (group >= 0) & (group < groups_of(len(offsets), len(w)))
+    expert = torch.where(is_owned, group % len(w), -1)[:, None]
+    return sum(torch.where(expert == e, x @ one, 0) for e, one in enumerate(w))
 
 
 def _reduced(function: Function, named: dict):
