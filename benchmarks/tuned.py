@@ -75,7 +75,7 @@ def measured(lines, device, args, path: Path) -> list[dict]:
         rows.append(dict(found.as_data(), line=line, seconds=time.monotonic() - begun,
                          off=found.default.choice.us / found.default.us - 1,
                          wrong=[f"{run.choice.text}: {run.wrong}" for run in found.runs
-                                if run.wrong and run.has_run]))
+                                if run.wrong and run.has_room]))
         print(f"{rows[-1]['gain']:.3f}  {rows[-1]['seconds']:.1f} s  {rows[-1]['off']:+.0%}  {line}: "
               f"{found.best.us:.2f} us, {'; '.join(found.best.choice.text.splitlines())}", flush=True)
     return rows

@@ -38,13 +38,13 @@ PIECE, THREADS = 1 << 23, min(os.cpu_count() or 1, 8)    # bytes that a thread c
 
 @dataclass
 class Run:
-    """A choice that was measured: median and spread in microseconds; ``wrong``: why it is not taken;
-    ``has_run``: it ran, and what it wrote is wrong, not the room that it asked for."""
+    """A choice that was measured: median and spread in microseconds; ``wrong``: why it is not taken, be it
+    that it found no room (``has_room``)."""
     choice: Choice
     us: float = float("nan")
     spread: float = float("nan")
     wrong: str = ""
-    has_run: bool = True
+    has_room: bool = True
 
 
 @dataclass
@@ -98,7 +98,7 @@ class TuneResult:
 def _line(run: Run, mark: str) -> str:
     choice = "; ".join(run.choice.text.split("\n"))
     if run.wrong:
-        return f"  {'WRONG' if run.has_run else 'NOT RUN'}  {choice}: {run.wrong}"
+        return f"  {'WRONG' if run.has_room else 'NOT RUN'}  {choice}: {run.wrong}"
     return f"{mark} {run.us:9.2f} us  predicted {run.choice.us:8.2f}  {choice}"
 
 
@@ -162,7 +162,7 @@ def _checked(run: Run, ground, lanes: dict, first):
         if first is not None and not run.wrong:
             run.wrong = ground.other(first, run.choice)
     except CydnnError as error:
-        run.wrong, run.has_run = error.args[0].split("\n")[0], not isinstance(error, AllocFailed)
+        run.wrong, run.has_room = error.args[0].split("\n")[0], not isinstance(error, AllocFailed)
     if first is None and run.wrong:
         raise NotSupported(f"tune: the cost model's choice must run; got {run.wrong}")
     return ground.contents_now() if first is None else first
