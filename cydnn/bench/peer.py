@@ -262,32 +262,20 @@ def _im2col(op, t):
     return columns, ["col" if len(t["x"]) == 1 else None]
 
 
-def _ends(offsets, rows: int):
-    """Where groups end, by where they begin: the first at 0."""
-    begins = offsets.reshape(-1).int()
-    return torch.cat([begins[1:], begins.new_tensor([rows])])
-
-
-def _grouped_matmul_wgrad(op, t):
-    x, dy, ends = t["x"][0], t["dy"][0], _ends(t["offsets"], t["x"].shape[1])
-    if len(ends) != len(t["dw"]):
-        return None
-    if x.dtype == torch.float64:
-        cuts = ends.diff(prepend=ends.new_zeros(1)).tolist()
-        return lambda: torch.stack([a.T @ b for a, b in zip(x.split(cuts), dy.split(cuts))]), ["dw"]
-    return lambda: torch._grouped_mm(x.T, dy, offs=ends), ["dw"]
-
-
-def _grouped_matmul(op, t):
-    """Of rows in order, a group for each expert, all rows in one."""
-    x, w = t["x"][0], t["w"]
-    ends = _ends(t["offsets"], len(x))
-    if op.mode != "none" or len(ends) != len(w):
-        return None
-    if x.dtype == torch.float64:                             # the exact one
-        parts = x.split(ends.diff(prepend=ends.new_zeros(1)).tolist())
-        return lambda: torch.cat([part @ each for part, each in zip(parts, w)]), ["y"]
-    return lambda: torch._grouped_mm(x, w, offs=ends), ["y"]
+def _grouped(which):
+    """Of rows in order, a group for each expert, all rows in one: the first begins at 0."""
+    def make(op, t):
+        x, dy, begins = t["x"][0], t.get("dy"), t["offsets"].reshape(-1).int()
+        ends = torch.cat([begins[1:], begins.new_tensor([len(x)])])
+        if getattr(op, "mode", "none") != "none" or len(ends) != len(t["w" if which == "y" else "dw"]):
+            return None
+        cuts = ends.diff(prepend=ends.new_zeros(1)).tolist() if x.dtype == torch.float64 else None
+        if which == "y":
+            exact = lambda: torch.cat([part @ w for part, w in zip(x.split(cuts), t["w"])])
+            return (exact if cuts else lambda: torch._grouped_mm(x, t["w"], offs=ends)), ["y"]
+        exact = lambda: torch.stack([a.T @ b for a, b in zip(x.split(cuts), dy[0].split(cuts))])
+        return (exact if cuts else lambda: torch._grouped_mm(x.T, dy[0], offs=ends)), ["dw"]
+    return make
 
 
 _CALLS = {
@@ -301,6 +289,6 @@ _CALLS = {
     "spatial_grid_bwd": _grid_bwd, "im2col": _im2col,
     "dropout_fwd": _dropout_fwd, "dropout_bwd": _dropout_bwd, "lrn_fwd": _lrn_fwd,
     "reduction": _reduction, "sdpa": _sdpa, "rnn_fwd": peer_rnn.forward, "sdpa_bwd": peer_attention.backward,
-    "grouped_matmul": _grouped_matmul, "grouped_matmul_wgrad": _grouped_matmul_wgrad,
+    "grouped_matmul": _grouped("y"), "grouped_matmul_wgrad": _grouped("dw"),
     "transform": lambda op, t: (lambda: t["y"].copy_(t["x"]), ["y"]),
 }

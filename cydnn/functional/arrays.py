@@ -169,7 +169,7 @@ class CupyArrays:
     def said(self, name: str, x) -> Said:
         size = max(x.itemsize, 1)
         return of_layout(name, x.shape, [s // size for s in x.strides], x.dtype, f"cuda:{x.device.id}",
-                     x.data.ptr)
+                         x.data.ptr)
 
     def maker(self, desc: TensorDesc, is_bool: bool, place: str):
         return _maker(self.cupy, desc, is_bool)

@@ -1,5 +1,5 @@
-"""The functions of networks: convolutions, pooling, normalizations, softmax, attention. Names,
-shapes and defaults are those of torch.nn.functional; the number of spatial dims follows from the input.
+"""The functions of networks: convolutions, pooling, normalizations, softmax, attention. Names, shapes and
+defaults are those of torch.nn.functional; the number of spatial dims follows from the input.
 
 A body writes its graph down: ``t`` is the trace, the arrays are its values.
 """
