@@ -19,6 +19,7 @@ from support.check.matrix import blended, run
 
 H200 = KNOWN["h200"]
 OUT = {114: 2, 115: 4, 134: 2, 135: 4}
+ALL = (*OUT, 153, 156)                           # with the gradients of filters (test_conv_winograd_wgrad.py)
 
 
 def op_of(index):
@@ -70,11 +71,11 @@ def test_the_bound_of_an_engine_turns_the_data_gradient_round(index):
 
 
 LINES = ["n2c5h7w6 k6r3s3 pad1 f32", "n2c8h9w5 k4r3s3 pre_pad=0,2 post_pad=3,0 f32 nhwc",
-         "n1c3h8w8 k5r3s3 pad4 f16 mode=convolution", "n2c4h8w8 k8r3s3 pad1 bf16 nhwc",
-         "n1c1h1w1 k1r3s3 pad1 f32", "n0c4h8w8 k4r3s3 pad1 f32"]
+         "n2c8h9w5 k5r3s3 pre_pad=0,2 post_pad=3,0 f32 nhwc", "n1c3h8w8 k5r3s3 pad4 f16 mode=convolution",
+         "n2c4h8w8 k8r3s3 pad1 bf16 nhwc", "n1c1h1w1 k1r3s3 pad1 f32", "n0c4h8w8 k4r3s3 pad1 f32"]
 
 
-@pytest.mark.parametrize("index", OUT)
+@pytest.mark.parametrize("index", ALL)
 @pytest.mark.parametrize("line", LINES)
 def test_on_the_interpreter(index, line):
     problem = Problem.parse(f"{op_of(index)} {line}")
@@ -83,12 +84,14 @@ def test_on_the_interpreter(index, line):
         assert list(outcome.ran) == [BY_INDEX[index].name] and not outcome.findings
 
 
-@pytest.mark.parametrize("index", OUT)
+@pytest.mark.parametrize("index", ALL)
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])
 def test_parts_give_the_same(index, layout):
     problem = Problem.parse(f"{op_of(index)} n2c2h33w31 k3r3s3 pad1 f32 {layout}")
-    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(chunks=2))
-    assert outcome.ran and not outcome.findings
+    for numbers in (dict(problem.op.scalars), blended(problem.op)):
+        outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], scalars=numbers,
+                      config=Config(chunks=2))
+        assert outcome.ran and not outcome.findings
 
 
 @pytest.mark.parametrize("form, sentence", [

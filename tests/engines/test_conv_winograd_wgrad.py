@@ -1,19 +1,18 @@
-"""Winograd's gradient of filters: the matrices, the bound of errors, parts, empty tensors, who may ask."""
+"""Winograd's gradient of filters: the matrices, the bound of errors, empty tensors, who may ask. What its
+kernels give is in test_conv_winograd.py."""
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
 from cydnn.bench import graph_of
-from cydnn.device import get
 from cydnn.device.facts import KNOWN
-from cydnn.engines import BY_INDEX, Config
+from cydnn.engines import BY_INDEX
 from cydnn.engines.conv.winograd import MATRICES
 from cydnn.engines.conv.winograd_wgrad import GRADIENT
 from cydnn.heuristics import Wish, candidates
 from cydnn.ops.problem import Problem
 from support.draw.alone import match, steps
-from support.check.matrix import blended, run
 
 H200 = KNOWN["h200"]
 OUT = {153: 2, 156: 4}
@@ -41,29 +40,6 @@ def test_the_bound(index, mode):
     plain = problem.op.evaluate(whole, dict(alpha=1.0, beta=0.0))["dw"]
     bound = BY_INDEX[index].magnitude(problem.op, arrays, {}, dict(dw=plain))["dw"]
     assert bound.shape == plain.shape and (bound >= plain * (1 - 1e-12)).all()
-
-
-LINES = ["n2c5h7w6 k6r3s3 pad1 f32", "n2c8h9w5 k5r3s3 pre_pad=0,2 post_pad=3,0 f32 nhwc",
-         "n1c3h8w8 k5r3s3 pad4 f16 mode=convolution", "n2c4h8w8 k8r3s3 pad1 bf16 nhwc",
-         "n1c1h1w1 k1r3s3 pad1 f32", "n0c4h8w8 k4r3s3 pad1 f32"]
-
-
-@pytest.mark.parametrize("index", OUT)
-@pytest.mark.parametrize("line", LINES)
-def test_on_the_interpreter(index, line):
-    problem = Problem.parse(f"conv_wgrad {line}")
-    for numbers in (dict(problem.op.scalars), blended(problem.op)):
-        outcome = run(problem, get("ptx:sm_80"), 3, [BY_INDEX[index]], scalars=numbers)
-        assert list(outcome.ran) == [BY_INDEX[index].name] and not outcome.findings
-
-
-@pytest.mark.parametrize("index", OUT)
-@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
-def test_parts_add_up(index, layout):
-    problem = Problem.parse(f"conv_wgrad n2c2h33w31 k3r3s3 pad1 f32 {layout}")
-    outcome = run(problem, get("ptx:sm_80"), 1, [BY_INDEX[index]], config=Config(chunks=2),
-                  scalars=blended(problem.op))
-    assert outcome.ran and not outcome.findings
 
 
 def test_nothing_is_launched_for_no_filters():
