@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .. import kernels, ops
 from . import run as bench
 from .. import plan as plans
+from ..device.facts import of_target
 from ..engines import engines_for
 from ..engines.engine import Config, Engine
 from ..heuristics import Wish
@@ -111,7 +112,7 @@ def run(name: str, target: str | None = None, seed: int | None = None,
     ``text`` replaces the shipped PTX."""
     from ..device.ptx import PtxDevice
     require(seed is None or seed >= 0, f"ptx: --seed must be >= 0; got {seed}")
-    device = PtxDevice(target_of(kernels.get(name)) if target is None else target)
+    device = PtxDevice(serving_target(name) if target is None else target)
     device.seed = seed
     if text is not None:
         device.replaced[name] = text
@@ -132,6 +133,14 @@ def target_of(kernel) -> str:
     """sm_80 where the kernel has an image for it, else the oldest that it has."""
     numbers = sorted(int(t.removeprefix("sm_").rstrip("af")) for t in kernel.images)
     return f"sm_{max(80, numbers[0])}"
+
+
+def serving_target(name: str) -> str:
+    """``target_of``, or sm_90 where no problem of the kernel's contract launches it there: its engines are
+    for Hopper."""
+    target = target_of(kernels.get(name))
+    facts = of_target(int(target.removeprefix("sm_")), target)
+    return target if next(every_case(name, facts), None) else "sm_90"
 
 
 def _try(case: TrialCase, device) -> Trial:

@@ -125,7 +125,7 @@ class Stretched(NamedTuple):
 
 def device_for(name: str) -> PtxDevice:
     """With far memory; of the target that has this kernel."""
-    target = trial.target_of(kernels.get(name))
+    target = trial.serving_target(name)
     device = PtxDevice("sm_90a" if target == "sm_90" else target)
     device.arena = _arena()
     device.arena.settle()
