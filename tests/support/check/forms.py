@@ -13,6 +13,9 @@ LOCAL = ("divisive_norm", "lrn")                 # powers by their logarithm
 ALLOWED = {
     # the pixel of a coordinate, an index
     "cvt.rmi.f64.f64": ("spatial",), "cvt.rzi.s32.f64": ("spatial", "resample"),
+    # scales on their grid; a byte that is two numbers
+    **dict.fromkeys(("cvt.rpi.f32.f32", "cvt.rp.f32.f64", "cvt.rzi.u32.f32", "cvt.rzi.u32.f64"),
+                    ("block_scale",)),
     # to whole numbers
     **dict.fromkeys(("cvt.rni.s32.f32", "cvt.rni.s32.f64", "cvt.rni.s64.f64"), ("layout",)),
     "cvt.rzi.s32.f32": ("conv", "resample"),
