@@ -164,6 +164,7 @@ WHOLE_TILES = {
     "conv/conv_wgmma_tall.cu": lambda T, TILE_N, W_MAJOR, **_:
         f"conv_{'fprop' if W_MAJOR == 'bk' else 'dgrad'} n1c{8 if W_MAJOR == 'bk' else TILE_N}h13w16 "
         f"k{TILE_N if W_MAJOR == 'bk' else 8}r1s1 {T} nhwc",
+    "conv/conv_wgmma_pieces.cu": lambda T, TILE_N, **_: f"conv_fprop n1c8h9w16 k{TILE_N}r1s1 {T} nhwc",
     "conv/conv_wgrad_wgmma.cu": lambda T, TILE_M, TILE_N, **_:
         f"conv_wgrad n1c{TILE_N}h5w5 k{TILE_M + 8}r1s1 {T} nhwc",
     "conv/conv_first.cu": lambda T, **_: (
@@ -273,6 +274,7 @@ def cover(device, name) -> list[str]:
 
 # How many others run where there are many, or such that take long. test_census.py decodes all of them.
 LONG = {"rnn/rnn_persist.cu": 0, "rnn/rnn_persist_bwd.cu": 0, "conv/conv_wgmma.cu": 3,
+        "conv/conv_wgmma_pieces.cu": 1,
         "conv/conv_wgrad_wgmma.cu": 3, "matmul/matmul_wgmma.cu": 3,
         **{f"divisive_norm/divisive_norm_{w}.cu": 3 for w in ("fwd_planes", "bwd_planes", "bwd_channels")}}
 TWICE = sampling.of([s for s in SOURCES if sampling.ALL or s not in LONG], len(SOURCES) // 4, "two images")

@@ -120,6 +120,14 @@ LINES = {
         More("conv_fprop n1c64h22w16 k200r1s3 pad=0,1 {T} nhwc", 5, config="stream_k=1")),
     "conv/conv_wgmma_kept.cu": small(
         "conv_fprop n32c24h9w5 k64r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc"),
+    "conv/conv_wgmma_pieces.cu": (
+        *(More(f"conv_fprop n1c96h18w16 k{k}r1s3 pad=0,1 {{T}} nhwc", 1,
+               config="tile=128x64 splits=1 store=tma cluster_k=1") for k in (72, 136)),
+        More("conv_fprop n1c144h9w16 k61r1s1 {T} nhwc", config="splits=2"),
+        *(More("conv_fprop n1c136h9w16 k104r1s3 pad=0,1 {T} nhwc", 0, blended,
+               f"tile=128x64 splits=1 store=rows cluster_k={team}") for team in (1, 2)),
+        *(More("conv_fprop n1c136h2w16 k61r3s3 pad1 {T} nhwc", sms, config="stream_k=2") for sms in (6, 16)),
+        More("conv_fprop n1c72h22w16 k200r1s3 pad=0,1 {T} nhwc", 5, config="stream_k=1")),
     "conv/conv_wgmma_tall.cu": (
         More("conv_fprop n2c24h9w5 k120r3s2 pre_pad=1,0 post_pad=0,2 stride=2,1 dilation=1,2 {T} nhwc", 1,
              config="tile=192x128 splits=2 store=tma cluster_k=1"),
@@ -238,7 +246,7 @@ EXCUSED = [Excuse(*row) for row in (
     ("(conv|matmul)/.*_wgmma.*.cu", 1, r"@fuse\.ahead .*" + NUMBER.format(0),
      "there are as many threads as lines to ask for in 64 rows, or more"),
     ("conv/conv_dgrad_wgmma.cu", 1, NUMBER.format(8), "a warp has one slice to add, or none"),
-    ("(conv/conv_wgrad|conv/conv|matmul/matmul)_wgmma.cu", 2, NUMBER.format(8),
+    ("((conv/conv_wgrad|conv/conv|matmul/matmul)_wgmma|conv/conv_wgmma_pieces).cu", 2, NUMBER.format(8),
      "a warp has one slice to add, or none"),
     ("conv/conv_wgrad_halo.cu", 2,
      r"st\.shared\.v4\.u32 \S+ \S+ \S+ \S+ \S+ add\.s32 (%r\d+), \1, %r\d+; setp\.lt\.s32 \S+ \1",
@@ -248,6 +256,8 @@ EXCUSED = [Excuse(*row) for row in (
     ("layout/transform_tma.cu", 2, STEP.format(16384), "a box has 16 KiB, four vectors of each thread"),
     ("matmul/matmul_small.cu", 1, STEP.format(32), "16 rows of two vectors are one for each lane"),
     ("(matmul/matmul_thin|(matmul/matmul|conv/conv)_wgmma).cu", 1, NUMBER.format(1),
+     "no piece of a depth is empty"),
+    ("conv/conv_wgmma_pieces.cu", 1, r"setp\.lt\.s32 (%p\d+), %r\d+, 1; .*@\1 bra \S+$",
      "no piece of a depth is empty"),
     ("matmul/matmul_wgmma_unaligned.cu", 1, r"cp\.async\.commit_group; // end inline asm @\S+ bra \S+$",
      "no piece of a depth is empty"),

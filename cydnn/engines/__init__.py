@@ -40,6 +40,7 @@ from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
 from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
 from .conv.simt import ConvDgradSimt, ConvFpropIndexed, ConvFpropSimt
 from .conv.wgmma import ConvFpropWgmma
+from .conv.wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
 from .conv.wgrad_first import ConvWgradFirst
 from .conv.wgrad_halo import ConvWgradHalo
 from .conv.wgrad_mma import ConvWgradMma, ConvWgradMmaRepack
@@ -131,13 +132,15 @@ PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, others 160 to 169
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
-    ConvFpropWgmma, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels, ConvFpropPatches,
+    ConvFpropWgmma, ConvFpropWgmmaPieces, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels,
+    ConvFpropPatches,
     ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
     ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
     ConvFpropWinograd4(MatmulSimt()), ConvFpropWinograd2(MatmulSimt()), ConvFpropFft, ConvFpropFftTiling,
     ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
-    ConvDgradWgmma, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels, ConvDgradPatches,
+    ConvDgradWgmma, ConvDgradWgmmaPieces, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels,
+    ConvDgradPatches,
     ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4(MatmulSimt()), ConvDgradWinograd2(MatmulSimt()), ConvDgradFft, ConvDgradFftTiling,
     ConvDgradGemm(*PRODUCTS, MatmulSimt()), ConvDgradScatter, ConvDgradAny,

@@ -139,7 +139,7 @@ struct ClassDepth {
 
 template <class Tile> struct ClassSource {
     using B = WgmmaPanel<typename Tile::Elem::Type, Tile::n, false>;
-    static constexpr bool may_cast = false, by_hand = false;
+    static constexpr bool may_cast = false, by_hand = false, in_pieces = false;
     const CUtensorMap &dy, &w;
     const Residues& residues;
     int rank, channels, columns, is_flipped;

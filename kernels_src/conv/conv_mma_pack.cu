@@ -1,7 +1,7 @@
 /*@kernel
 name    = "conv_mma_pack_{T}"
 about   = """A tensor with dense pixels, any channel stride, as NHWC with the channels of a pixel padded by \
-             zeros to a multiple of 8."""
+             zeros to a multiple of 8, or to one of 64."""
 T       = ["f16", "bf16"]
 targets = ["sm_75"]
 params  = ["const T* from", "T* to", "int images", "int channels", "int pixels", "int padded",
@@ -9,7 +9,7 @@ params  = ["const T* from", "T* to", "int images", "int channels", "int pixels",
 block   = [256, 1, 1]
 grid    = ["images * pixel_tiles", "ceil_div(padded, 64)", 1]
 needs   = ["padded % {line(T) // 8} == 0", "padded >= channels",
-           "padded < channels + {line(T) // 8}",
+           "padded < channels + {line(T)}",
            "pixel_tiles == ceil_div(pixels, 64)"]
 problems = ["conv_fprop n2c5h4w5 k8r1s1 {T}",
             "conv_fprop x=2x133x5x14:{T}@9400,70,14,1 w=8x133x1x1:{T} y=2x8x5x14:{T}",

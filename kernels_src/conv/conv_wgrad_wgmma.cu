@@ -59,7 +59,7 @@ template <class Tile> struct Gradient {
     using A = WgmmaPanel<typename Elem::Type, Tile::m, false>;
     using B = WgmmaPanel<typename Elem::Type, Tile::n, false>;
     static constexpr int lines = Tile::n / Elem::line;   // of channels of a tap
-    static constexpr bool may_cast = false, by_hand = false;
+    static constexpr bool may_cast = false, by_hand = false, in_pieces = false;
     const CUtensorMap &dy, &x;
     const FastDiv& tap_columns;
     const Array<FastDiv, 3>&out, &taps;

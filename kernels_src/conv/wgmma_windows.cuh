@@ -10,7 +10,7 @@ struct bn { static constexpr bool k_major = false; };
 
 template <class Tile, class Major> struct Windows {
     using B = WgmmaPanel<typename Tile::Elem::Type, Tile::n, Major::k_major>;
-    static constexpr bool may_cast = false, by_hand = false;
+    static constexpr bool may_cast = false, by_hand = false, in_pieces = false;
     const CUtensorMap &x, &w;
     const Array<FastDiv, 3>&out, &taps;
     const Array<int, 3>&stride, &first, &dilation;
@@ -35,15 +35,18 @@ template <class Tile, class Major> struct Windows {
     DEVICE void load(unsigned char* stage, uint64_t* full) {
         rows(stage, full), columns_of(stage + Tile::a_bytes, full), next();
     }
-    DEVICE void rows(unsigned char* to, uint64_t* full) const {
-        const int c = x_channel + chunk, by[3] = {
-            tap[2] * dilation[2], tap[1] * dilation[1], tap[0] * dilation[0]};
+    DEVICE void rows(unsigned char* to, uint64_t* full) const { pixels(to, x, x_channel + chunk, full); }
+    DEVICE void pixels(unsigned char* to, const CUtensorMap& x, int c, uint64_t* full) const {
+        const int by[3] = {tap[2] * dilation[2], tap[1] * dilation[1], tap[0] * dilation[0]};
         if (rank == 4) pixels_load(to, x, {c, at[3], at[2], at[0]}, {by[0], by[1]}, full);
         else pixels_load(to, x, {c, at[3], at[2], at[1], at[0]}, by, full);
     }
-    DEVICE void columns_of(unsigned char* to, uint64_t* full) const {
-        int of[3];                                       // the filter's tap: width first
+    DEVICE void filter_tap(int (&of)[3]) const {         // width first
         UNROLL for (int d = 0; d < 3; ++d) of[2 - d] = is_flipped ? int(taps[d].by) - 1 - tap[d] : tap[d];
+    }
+    DEVICE void columns_of(unsigned char* to, uint64_t* full) const {
+        int of[3];
+        filter_tap(of);
         B::load(to, w, w_depth + chunk, w_row, of, full);
     }
     DEVICE void next() {                                 // Tile::k of the depth

@@ -39,7 +39,7 @@ problems = [
 
 namespace cydnn {
 template <class Tile, class A, class B> struct GroupedSource {
-    static constexpr bool may_cast = false, by_hand = false;
+    static constexpr bool may_cast = false, by_hand = false, in_pieces = false;
     const CUtensorMap &x, &w;
     int row = 0, col = 0, depth = 0, expert[3] = {};
 

@@ -176,7 +176,7 @@ template <class Type, bool KMajor> struct HandPanel {
 };
 
 template <class Type, class Tile, bool AInDepth, bool BInDepth> struct ByHand {
-    static constexpr bool may_cast = false, by_hand = true;
+    static constexpr bool may_cast = false, by_hand = true, in_pieces = false;
     static constexpr int ahead_by = 2;           // stages that are copied before they are shifted
     static_assert(Tile::m == 128 && Tile::n == 128);
     const Type *a, *b;

@@ -23,7 +23,7 @@ template <class Tile, class A, class B> struct Matrices {
     const Array<int, 3>&a_moves, &b_moves;
     const Array<FastDiv, BATCH_DIMS>& batch;
     const BatchSteps& c_batch;
-    static constexpr bool may_cast = Tile::m + Tile::n == 384, by_hand = false;
+    static constexpr bool may_cast = Tile::m + Tile::n == 384, by_hand = false, in_pieces = false;
     int row = 0, col = 0, depth = 0, at_a[3] = {}, at_b[3] = {};
     WgmmaBrings brings = ALL;
 
@@ -54,7 +54,7 @@ template <class Tile, class A, class B> struct Matrices {
 
 // What is read: a matrix each.
 template <class Tile, class A, class B> struct TwoMatrices {
-    static constexpr bool may_cast = false, by_hand = false;
+    static constexpr bool may_cast = false, by_hand = false, in_pieces = false;
     const CUtensorMap &a, &b;
     int row = 0, col = 0, depth = 0;
 

@@ -6,6 +6,8 @@
 //   begin(tile, first)           one thread: the next loads are of `tile`, from `first` of the depth on
 //   load(stage, full)            one thread: both operands of the next Tile::k of the depth
 //   by_hand                      threads bring them, not TMA (matmul/by_hand.cuh)
+//   in_pieces                    it says what a stage holds: prepare, bring (a thread of each warp), sums
+//                                (conv/wgmma_pieces.cuh)
 //   may_cast, brings             of operand B
 //   box(matrix, at)              the coordinates of a matrix in the map of c, behind column and row
 //   offset(matrix), column(matrix)   of its first element in c; what its first column is to the epilogue
@@ -220,15 +222,17 @@ template <class Tile, class A, class B, class Source, class Order, class Parts, 
 DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& order, const Parts& depth,
                          const Boxes& boxes, const Out& to) {
     using Walk = typename Parts::template Walk<Order>;
+    constexpr int bringers = Source::by_hand ? BRINGERS / 32 : Source::in_pieces ? 4 : 1;    // warps
     WgmmaRing<Tile> ring(shared);
     if constexpr (Source::may_cast) ring.cast = depth.cast;
-    if (threadIdx.x == 0) source.ahead(), ring.template begin<Source::by_hand ? BRINGERS / 32 : 1>();
+    if constexpr (Source::in_pieces) source.prepare(ring);
+    if (threadIdx.x == 0) source.ahead(), ring.template begin<bringers>();
     if (ring.cast == 1) __syncthreads();
     else __syncwarp(), cluster_arrive(), cluster_wait();     // others count at these barriers, too
     const int role = __shfl_sync(~0u, threadIdx.x / 128, 0);             // the same for all, known to ptxas
 
     if (role == 0 || Source::by_hand && role > Tile::groups) {
-        registers_give<Source::by_hand ? 88 : 40>();
+        registers_give<Source::by_hand ? 88 : Source::in_pieces ? 64 : 40>();
         Walk walk(order, depth);
         if constexpr (Source::by_hand) NO_UNROLL while (walk.more()) {
             source.begin(walk.tile, walk.begin);
@@ -236,16 +240,18 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
         } else {
             if constexpr (Source::may_cast)
                 if (ring.cast > 1) source.brings = blockIdx.x % 2 ? SECOND : FIRST;
-            if (threadIdx.x == 0) NO_UNROLL while (walk.more()) {
+            if (Source::in_pieces ? threadIdx.x % 32 == 0 : threadIdx.x == 0) NO_UNROLL while (walk.more()) {
                 source.begin(walk.tile, walk.begin);
-                wgmma_produce(ring, walk.steps,
-                              [&](int, unsigned char* stage, uint64_t* full) { source.load(stage, full); });
+                if constexpr (Source::in_pieces) source.bring(ring, walk.steps);
+                else wgmma_produce(ring, walk.steps, [&](int, unsigned char* stage, uint64_t* full) {
+                    source.load(stage, full);
+                });
             }
         }
         if (ring.cast > 1) __syncwarp(), cluster_arrive(), cluster_wait();
         return;
     }
-    registers_take<Source::by_hand ? 168 : Tile::registers>();
+    registers_take<Source::by_hand ? 168 : Source::in_pieces ? 216 : Tile::registers>();
     const int group = role - 1;
     unsigned char* out = ring.way_out(group);
     constexpr bool adds = Parts::may_stream && !Out::is_matrix;
@@ -264,7 +270,8 @@ DEVICE void wgmma_blocks(unsigned char* shared, Source& source, const Order& ord
             if (to.form == FUSED && to.may_change(tile))
                 to.ahead(source.offset(tile.matrix), tile.row + slice_row<Tile>(group, 0),
                          tile.col + slice_col<Tile>(group, 0));
-        if (!Parts::may_be_empty || steps > 0) wgmma_sums<Tile, A, B>(d, ring, steps, group);
+        if constexpr (Source::in_pieces) source.sums(d, ring, walk.begin, steps, group);
+        else if (!Parts::may_be_empty || steps > 0) wgmma_sums<Tile, A, B>(d, ring, steps, group);
         if constexpr (Parts::may_stream) if (what & 2) {
             if constexpr (!adds) {
                 all.keep(d, depth, what & 1);

@@ -211,7 +211,7 @@ def test_a_whole_program_stands_for_the_kernel_s_store():
 # parts of sums, whose code stands between
 PARTS = dict.fromkeys(("matmul/matmul_wgmma.cu", "matmul/matmul_wgmma_unaligned.cu",
                        "matmul/matmul_thin.cu", "conv/conv_wgmma.cu", "conv/conv_wgrad_wgmma.cu",
-                       "conv/conv_wgmma_sums.cu", "conv/conv_wgmma_prologue.cu",
+                       "conv/conv_wgmma_sums.cu", "conv/conv_wgmma_prologue.cu", "conv/conv_wgmma_pieces.cu",
                        "matmul/matmul_wgmma_sums.cu"), r"st\.global(\.v4)?\.f32")
 
 

@@ -28,9 +28,9 @@ LIMIT = 2 ** 31 - 256
 MASK_BITS = 32                                   # tap fields of a row, kernels_src/conv/mma_rows.cuh
 
 
-def padded(channels):
-    """Channels of the copy in the workspace: whole chunks."""
-    return ceil_div(channels, CHUNK) * CHUNK
+def padded(channels, whole: int = CHUNK):
+    """Channels of the copy in the workspace: whole chunks, or whole lines."""
+    return ceil_div(channels, whole) * whole
 
 
 # ---- Geometry, always in three spatial dims (depth, height, width); missing ones have size 1 ----
@@ -162,10 +162,10 @@ def is_direct(d: TensorDesc) -> bool:
     return d.is_packed("nhwc") and d.c % CHUNK == 0
 
 
-def packed_desc(d: TensorDesc) -> TensorDesc:
-    """The copy of a tensor that ``packed_operand`` makes: NHWC, its channels in whole chunks."""
-    whole = TensorDesc.packed(d.dtype, (d.n, padded(d.c), *d.spatial), "nhwc")
-    return TensorDesc(d.dtype, d.dims, whole.strides)
+def packed_desc(d: TensorDesc, whole: int = CHUNK) -> TensorDesc:
+    """The copy of a tensor that ``packed_operand`` makes: NHWC, its channels padded."""
+    copy = TensorDesc.packed(d.dtype, (d.n, padded(d.c, whole), *d.spatial), "nhwc")
+    return TensorDesc(d.dtype, d.dims, copy.strides)
 
 
 def _pixels(d: TensorDesc) -> dict:
@@ -175,19 +175,19 @@ def _pixels(d: TensorDesc) -> dict:
                 channel_stride=channel_stride, pixel_stride=pixel_stride(d), pixel_tiles=ceil_div(pixels, 64))
 
 
-def packed_operand(p, name: str, steps: list) -> Pointer:
-    """Operand ``name`` as NHWC with whole chunks of the common type:
-    where it lies, or a copy in the workspace that ``steps`` makes."""
+def packed_operand(p, name: str, steps: list, whole: int = CHUNK) -> Pointer:
+    """Operand ``name`` as NHWC with whole chunks of the common type: where it lies, or a copy in the
+    workspace that ``steps`` makes; always a copy where it is to have more than whole chunks."""
     kind = common_type(p)
     d, pointer = p.operands[name].desc, p.ptr(name)
     if d.dtype.name != kind:
         target = TensorDesc.packed(kind, d.dims, "nhwc")
         pointer = cast(p.operands[name], pointer, target, p.scratch(target.bytes), steps)
         d = target
-    if is_direct(d):
+    if whole == CHUNK and is_direct(d):
         return pointer
-    copy = p.scratch(d.n * prod(d.spatial) * padded(d.c) * d.dtype.bytes)
-    args = {"from": pointer, "to": copy, "padded": padded(d.c), **_pixels(d)}
+    copy = p.scratch(d.n * prod(d.spatial) * padded(d.c, whole) * d.dtype.bytes)
+    args = {"from": pointer, "to": copy, "padded": padded(d.c, whole), **_pixels(d)}
     steps.append(Launch(f"conv_mma_pack_{d.dtype}", args))
     return copy
 
@@ -205,12 +205,21 @@ def copies_us(p, dev, *names: str) -> float:
     us = 0.0
     for name in names:
         d = p.operands[name]
-        moved = 2 * d.n * prod(d.spatial) * padded(d.c) * LINE.bytes
         if not is_direct(d):
-            us += moved_us(moved, dev, PACKED) + AFTER_US
+            us += copy_us(dev, d)
         if name in p.op.reads and d.dtype.name not in SIXTEEN:
-            us += moved_us(moved, dev, 0.4)
+            us += moved_us(_copied(d), dev, 0.4)
     return us
+
+
+def copy_us(dev, d: TensorDesc, whole: int = CHUNK) -> float:
+    """Microseconds of the copy of a tensor, with the launch behind it."""
+    return moved_us(_copied(d, whole), dev, PACKED) + AFTER_US
+
+
+def _copied(d, whole: int = CHUNK) -> int:
+    """Bytes, there and back."""
+    return 2 * d.n * prod(d.spatial) * padded(d.c, whole) * LINE.bytes
 
 
 # ---- What an epilogue knows ----

@@ -134,7 +134,7 @@ def test_all_that_is_given_pixels_by_maps_has_a_line():
         for engine in periodic.takers(problem, KNOWN["h200"]):
             for config in configs_of(engine, problem) if engine and "wgmma" in engine.name else ():
                 found |= of_images(engine, problem, config)
-    assert found == every and len(every) == 5, found ^ every
+    assert found == every and len(every) == 6, found ^ every
 
 
 def test_sizes_are_those_asked_for():

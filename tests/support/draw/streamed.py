@@ -50,11 +50,17 @@ def _wgrad(m, n, depth, count, T, gap=0, **_):
     return f"conv_wgrad n1c{n * count}h{depth // 16}w16 k{m * count}r1s1 groups={count} {apart}{T} nhwc"
 
 
+def _pieces(m, n, depth, count, T, **_):
+    """A step of so many is of a piece of 8 channels."""
+    return f"conv_fprop n1c{depth - 56}h{m // 16}w16 k{n}r1s1 {T} nhwc"
+
+
 # of kernels whose sums may leave by TMA; one of them has tiles that nobody shares
 TILED = {"matmul/matmul_wgmma.cu": _matmul, "conv/conv_wgmma.cu": conv, "conv/conv_wgrad_wgmma.cu": _wgrad,
          "conv/conv_wgmma_tall.cu": conv}
 LINES = {source: TILED[source] for source in TILED if "tall" not in source}
 LINES["matmul/matmul_wgmma_unaligned.cu"] = _unaligned
+SOURCES = {**LINES, "conv/conv_wgmma_pieces.cu": _pieces}        # its depths have no order to look at
 
 
 def names(source: str) -> list[str]:
@@ -72,10 +78,10 @@ def cases(name: str, facts, *sizes) -> list[tuple]:
     """(case, facts of the card), by every way out, for (m, n, depth, matrices); those that the head of this
     file names, where none are given. None for other kernels."""
     kernel, card = kernels.get(name), replace(facts, sms=SMS)
-    if name not in names(kernel.source) or kernel.source not in LINES:
+    if name not in names(kernel.source) or kernel.source not in SOURCES:
         return []
     m, n = tile_of(name)
-    lines = [LINES[kernel.source](*each, **kernel.axes)
+    lines = [SOURCES[kernel.source](*each, **kernel.axes)
              for each in sizes or ((m - 16, n, 576, 1), (2 * m, 5 * n, 192, 1), (5 * m, n, 64, 1),
                                      (m, 2 * n, 512, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
@@ -86,10 +92,10 @@ def many(name: str, facts) -> list[tuple]:
     """(case, facts of the card) of a tile that as many blocks have as a block has warps that add; of one that
     half as many have, with rows of dw that are no whole vectors."""
     kernel, card = kernels.get(name), replace(facts, sms=MANY)
-    if name not in names(kernel.source) or kernel.source not in LINES:
+    if name not in names(kernel.source) or kernel.source not in SOURCES:
         return []
     m, n = tile_of(name)
-    lines = [LINES[kernel.source](m, n, depth * MANY, 1, gap=gap, **kernel.axes)
+    lines = [SOURCES[kernel.source](m, n, depth * MANY, 1, gap=gap, **kernel.axes)
              for depth, gap in ((128, 0), (64, 1))]
     return [(case, card) for case, _ in every_case(name, card, lines)
             if case.config and case.config.get("stream_k") == 2]
