@@ -192,9 +192,10 @@ def boxes(c, m, near, far, shifts=(), unit=1):
                     f"names {len(start)} coordinates of a tensor map of {len(map_.dims)} dims", lane)
         elif bool(map_.corners) != bool(shifts):
             c.fault("tensor map", f"names a tensor map of {'pixels' if map_.corners else 'boxes'}", lane)
-        elif map_.swizzle and start[0] * map_.bytes % 16:        # an illegal instruction, on an H200
-            c.fault("misaligned", f"begins at element {start[0]} of a row; a swizzled tensor copy needs "
-                    "whole 16 bytes", lane)
+        elif (map_.swizzle or map_.corners) and start[0] * map_.bytes % 16:
+            what = "swizzled tensor copy" if map_.swizzle else "tensor copy of pixels"
+            c.fault("misaligned", f"begins at element {start[0]} of a row; a {what} needs whole 16 bytes",
+                    lane)                        # an illegal instruction, on an H200
         elif near[n] % 128:
             c.fault("misaligned", "a tensor copy needs shared memory aligned to 128 bytes", lane)
         grid = im2col(map_, start, [int(s[n]) for s in shifts]) if shifts else tile(map_, start)

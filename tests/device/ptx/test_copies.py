@@ -119,6 +119,14 @@ def test_im2col_begins_at_a_base_pixel(ptx90, at):
         copied(ptx90, map_, 4, at, ", {%o1, %o0}")
 
 
+def test_im2col_begins_at_whole_16_bytes(ptx90):
+    map_ = DecodedMap(filled(ptx90, np.zeros((2, 5, 6, 8), np.uint16)).ptr, 2, (8, 6, 5, 2), (16, 96, 480),
+                      (8, 32), corners=((-1, -1), (-1, -1)))
+    with pytest.raises(Finding, match="begins at element 13 of a row; a tensor copy of pixels needs"):
+        copied(ptx90, map_, 4, (13, 0, 0, 0), ", {%o1, %o0}")
+    assert not copied(ptx90, map_, 4, (16, 0, 0, 0), ", {%o1, %o0}").any()
+
+
 def sent(device, map_, coordinates):
     """32 pixels of 8 elements, 1 … 256, to a map of pixels."""
     body = ".shared .align 128 .b8 s[512]; .reg .b32 %s, %x, %v, %h; .reg .pred %lead; mov.u32 %s, s;" + \
