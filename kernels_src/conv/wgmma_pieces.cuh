@@ -107,42 +107,19 @@ template <class Tile> struct Pieces : Windows<Tile, bk> {
     // How pieces of `rows` rows lie: a descriptor's halves without an address, and in units of 16 bytes how
     // far each 16 of the depth lies from those before, and each second.
     struct Lies {
+        static constexpr int transposed = 0;
         unsigned low, high;
         int next, second;
-        DEVICE uint64_t at(unsigned address, int kk) const {
-            return uint64_t(high) << 32 | ((low | address >> 4) + kk % 2 * next + kk / 2 * second);
+        unsigned part;                                   // of a stage: where the group's begins
+        DEVICE unsigned at(unsigned stage) const { return stage + part; }
+        DEVICE uint64_t product(unsigned at, int kk) const {
+            return uint64_t(high) << 32 | ((low | at >> 4) + kk % 2 * next + kk / 2 * second);
         }
     };
-    static DEVICE Lies lies(int section, int rows) {
+    static DEVICE Lies lies(int section, int rows, unsigned part) {
         const int width = LINE >> section, leading = section == 3 ? rows * CHUNK : CHUNK;
         return {unsigned(leading >> 4 << 16), unsigned(8 * width >> 4 | (section + 1 & 3) << 30),
-                section < 2 ? 2 : rows * 2, section == 0 ? 4 : rows * 4};
-    }
-    // `steps` of a section, of which each has `products`; `keep`: d has a sum.
-    template <int Products>
-    static DEVICE void add_steps(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps,
-                                 unsigned a_part, unsigned b_part, const Lies& of_a, const Lies& of_b,
-                                 bool keep) {
-        using Product = Wgmma<typename Tile::Elem::Type, Tile::group_n>;
-        const bool speaks = threadIdx.x % 128 < ring.cast;
-        uint64_t* read = nullptr;
-        NO_UNROLL for (int step = 0; step < steps; ++step) {
-            barrier_wait(ring.full + ring.stage, ring.phase);
-            const unsigned a = shared_address(ring.at()) + a_part, b = shared_address(ring.at()) + b_part;
-            wgmma_begin(d);
-            UNROLL for (int kk = 0; kk < Products; ++kk)
-                Product::template add<0, 0>(d, of_a.at(a, kk), of_b.at(b, kk),
-                                                        keep || step > 0 || kk > 0);
-            wgmma_commit();
-            if (step > 0) {
-                wgmma_wait<1>();
-                if (speaks) ring.give(read);
-            }
-            read = ring.empty + ring.stage;
-            ring.next();
-        }
-        wgmma_wait<0>(d);
-        if (speaks) ring.give(read);
+                section < 2 ? 2 : rows * 2, section == 0 ? 4 : rows * 4, part};
     }
     DEVICE void sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int depth, int steps,
                      int group) const {
@@ -154,15 +131,14 @@ template <class Tile> struct Pieces : Windows<Tile, bk> {
             const int last = section ? ((behind << 6 >> section) + 15) / 16 : Tile::Elem::products;
             const unsigned a_part = Tile::groups_m > 1 ? group * 64 * width : 0;
             const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n * width);
-            const Lies of_a = lies(section, Tile::m), of_b = lies(section, Tile::n);
+            const Lies a = lies(section, Tile::m, a_part), b = lies(section, Tile::n, b_part);
             const bool is_cut = at + count == end && last < Tile::Elem::products;
-            if (count > is_cut)
-                add_steps<4>(d, ring, count - is_cut, a_part, b_part, of_a, of_b, left < steps);
+            if (count > is_cut) wgmma_steps<4>(d, ring, count - is_cut, a, b, left < steps);
             if (is_cut) {
                 const bool keep = left < steps || count > 1;
-                if (last == 1) add_steps<1>(d, ring, 1, a_part, b_part, of_a, of_b, keep);
-                else if (last == 2) add_steps<2>(d, ring, 1, a_part, b_part, of_a, of_b, keep);
-                else add_steps<3>(d, ring, 1, a_part, b_part, of_a, of_b, keep);
+                if (last == 1) wgmma_steps<1>(d, ring, 1, a, b, keep);
+                else if (last == 2) wgmma_steps<2>(d, ring, 1, a, b, keep);
+                else wgmma_steps<3>(d, ring, 1, a, b, keep);
             }
             at += count, left -= count;
         }

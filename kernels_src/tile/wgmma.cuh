@@ -133,27 +133,26 @@ template <class Tile, class Load> DEVICE void wgmma_produce(WgmmaRing<Tile>& rin
     }
 }
 
-// A warpgroup (`group` from 0 on): d = the product of `steps` >= 1 steps. A stage is given back when the
-// products of the next one are under way. ready(stage): what is done to one that has come.
+// A warpgroup: d = the product of `steps` >= 1 steps, added to what it has where that is kept. A stage is
+// given back when the products of the next one are under way. a, b: where the group's part of an operand lies
+// in a stage, and the descriptors of its products. ready(stage): what is done to one that has come.
 struct AsItCame { DEVICE void operator()(unsigned char*) const {} };
 
-template <class Tile, class A, class B, class Ready = AsItCame>
-DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group,
-                       Ready ready = {}) {
+template <int Products, class Tile, class A, class B, class Ready = AsItCame>
+DEVICE void wgmma_steps(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, const A& a,
+                        const B& b, bool keep, Ready ready = {}) {
     using Product = Wgmma<typename Tile::Elem::Type, Tile::group_n>;
-    const unsigned a_part = Tile::groups_m > 1 ? group * PART : 0;
-    const unsigned b_part = Tile::a_bytes + (Tile::groups_m > 1 ? 0 : group * Tile::group_n / 64 * PART);
     const bool speaks = threadIdx.x % 128 < ring.cast;
     uint64_t* read = nullptr;
     NO_UNROLL for (int step = 0; step < steps; ++step) {
         barrier_wait(ring.full + ring.stage, ring.phase);
         ready(ring.at());
         const unsigned stage = shared_address(ring.at());
-        const uint64_t a = A::at(stage + a_part), b = B::at(stage + b_part);
+        const auto a_at = a.at(stage), b_at = b.at(stage);
         wgmma_begin(d);
-        UNROLL for (int kk = 0; kk < Tile::Elem::products; ++kk)
-            Product::template add<A::transposed, B::transposed>(d, a + kk * A::next, b + kk * B::next,
-                                                                step > 0 || kk > 0);
+        UNROLL for (int kk = 0; kk < Products; ++kk)
+            Product::template add<A::transposed, B::transposed>(d, a.product(a_at, kk), b.product(b_at, kk),
+                                                                keep || step > 0 || kk > 0);
         wgmma_commit();
         if (step > 0) {
             wgmma_wait<1>();
@@ -164,6 +163,21 @@ DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& rin
     }
     wgmma_wait<0>(d);
     if (speaks) ring.give(read);
+}
+
+// The same, of operands in lines; `group` from 0 on.
+template <class Panel> struct InLines {
+    static constexpr int transposed = Panel::transposed;
+    unsigned part;
+    DEVICE uint64_t at(unsigned stage) const { return Panel::at(stage + part); }
+    DEVICE uint64_t product(uint64_t at, int kk) const { return at + kk * Panel::next; }
+};
+template <class Tile, class A, class B, class Ready = AsItCame>
+DEVICE void wgmma_sums(typename Tile::Sum (&d)[Tile::sums], WgmmaRing<Tile>& ring, int steps, int group,
+                       Ready ready = {}) {
+    const InLines<A> a = {Tile::groups_m > 1 ? group * PART : 0u};
+    const InLines<B> b = {Tile::a_bytes + (Tile::groups_m > 1 ? 0u : group * Tile::group_n / 64 * PART)};
+    wgmma_steps<Tile::Elem::products>(d, ring, steps, a, b, false, ready);
 }
 
 // Tiles of a matrix go in bands of rows, down and then to the right, so that those that run together
