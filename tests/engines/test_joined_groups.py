@@ -1,5 +1,5 @@
-"""Grouped convolutions whose groups are joined to whole lines, on the interpreter: random problems in three
-directions, where a NaN goes, and what is refused."""
+"""Grouped convolutions whose groups are joined, to whole lines or all, on the interpreter: random problems in
+three directions, where a NaN goes, and what is refused."""
 from __future__ import annotations
 
 import pytest
@@ -18,11 +18,11 @@ EACH = pytest.mark.parametrize("op", ENGINES, ids=lambda op: op.name)
 
 
 def drawn(rng, op_class) -> Problem:
-    """Groups of 2 to 48 channels, one or two dims, any padding, strides and dilation."""
+    """Groups of 2 to 48 channels, of any number, one or two dims, any padding, strides and dilation."""
     kind, rank = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2])
     each = lambda values: tuple(rng.choice(values) for _ in range(rank))
     channels = rng.choice([2, 4, 8, 16, 32, 48])
-    groups = {48: 4}.get(channels, 64 // channels) * rng.randint(1, 2)
+    groups = rng.choice([{48: 4}.get(channels, 64 // channels) * rng.randint(1, 2), rng.randint(2, 10)])
     filters = groups * channels * rng.choice([1, 1, 2])
     op = op_class(pre_pad=each([0, 1, 2]), post_pad=each([0, 1]), stride=each([1, 1, 2]),
                   dilation=each([1, 1, 2]), mode=rng.choice(["cross_correlation"] * 2 + ["convolution"]))
@@ -44,6 +44,7 @@ def test_random_problems(op, seed):
 
 
 @pytest.mark.parametrize("line, name", [("conv_fprop n2c64h7w9 k64r3s3 pad1 groups=8 f16 nhwc", "x"),
+                                        ("conv_fprop n2c40h7w9 k40r3s3 pad1 groups=5 f16 nhwc", "x"),
                                         ("conv_dgrad n1c64h7w9 k64r3s3 pad1 groups=16 bf16 nhwc", "dy")])
 def test_nan_stays_with_its_pixels_and_joined_groups(line, name):
     problem = Problem.parse(line)
@@ -60,7 +61,7 @@ def test_blended(op):
 @EACH
 @pytest.mark.parametrize("form, sentence", [
     ("n2c64h8w8 k64r3s3 nhwc", "got 1 groups of 64"),
-    ("n2c48h8w8 k48r3s3 groups=6 nhwc", "got 6 groups of 8"),
+    ("n2c536h8w8 k536r3s3 groups=67 nhwc", "got 67 groups of 8"),
     ("n2c64h8w8 k64r3s3 groups=8 nhwc align=2", "no engine takes the convolution of joined groups")])
 def test_refusals(op, form, sentence):
     p = match(Problem.parse(f"{op.name} {form} f16"))

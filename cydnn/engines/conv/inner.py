@@ -29,7 +29,7 @@ class InnerConv(Engine):
         """Why none of the engines takes it; empty where one does."""
         if self.found(p, dev):
             return ""
-        return "; ".join(s for e in self.inner for s in e.reasons(self.nested(p), dev))
+        return "; ".join(dict.fromkeys(s for e in self.inner for s in e.reasons(self.nested(p), dev)))
 
     def steps(self, p, dev, where: dict) -> list:
         """The launches of the nested convolution at these addresses."""

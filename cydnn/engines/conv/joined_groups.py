@@ -1,7 +1,9 @@
 """Grouped convolutions of few channels a group, in three directions: groups are joined to whole lines of 64
-channels, whose filters are zero where a filter does not read a channel, and run on tensor cores."""
+channels, or to as many as divide them, and run on tensor cores with filters that are zero where a filter does
+not read a channel."""
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -15,13 +17,28 @@ from ..nested import AFTER_US
 from .dgrad_mma import ConvDgradMma
 from .dgrad_wgmma import ConvDgradWgmma
 from .fprop_mma import ConvFpropMma
+from .halo import ConvDgradHalo, ConvFpropHalo
 from .inner import InnerConv
 from .view import Lifted
 from .wgmma import ConvFpropWgmma
+from .wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
+from .wgrad_halo import ConvWgradHalo
 from .wgrad_mma import ConvWgradMma
 from .wgrad_wgmma import ConvWgradWgmma
 
 LINE = 64                                        # channels that the tile programs take at once
+MOST = 512                                       # of joined groups that are no whole lines
+
+
+@lru_cache(maxsize=4096)
+def together(groups: int, channels: int) -> int:
+    """How many groups of so many channels become one: whole lines, or the least that have a line's channels
+    and divide them, or all; 0 where none do."""
+    whole = LINE // gcd(LINE, max(channels, 1))
+    if groups % whole == 0:
+        return whole
+    found = next((n for n in range(2, groups + 1) if groups % n == 0 and n * channels >= LINE), groups)
+    return found if channels < LINE and found * channels <= MOST else 0
 
 
 class JoinedGroups(InnerConv):
@@ -37,10 +54,10 @@ class JoinedGroups(InnerConv):
         if p.op.math != "f32":
             yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"
         image, filters = (p.operands[name] for name in p.op.parts[:2])
-        groups, joined = image.c // max(filters.c, 1), self.joined(p)
-        if groups < 2 or joined < 2 or groups % joined:
-            yield (f"groups must be several of fewer than {LINE} channels, and whole {LINE} together;"
-                   f" got {groups} groups of {filters.c}")
+        groups = image.c // max(filters.c, 1)
+        if groups < 2 or self.joined(p) < 2:
+            yield (f"groups must be several of fewer than {LINE} channels, and together whole {LINE} or at "
+                   f"most {MOST}; got {groups} groups of {filters.c}")
         elif not filters.count or not image.count:
             yield f"{p.op.parts[1]} must have elements; got dims {filters.dims}"
         elif reasons := self.untaken(p, dev):
@@ -49,7 +66,8 @@ class JoinedGroups(InnerConv):
     @staticmethod
     def joined(p) -> int:
         """How many groups become one."""
-        return LINE // gcd(LINE, max(p.operands[p.op.parts[1]].c, 1))
+        channels = max(p.operands[p.op.parts[1]].c, 1)
+        return together(p.operands[p.op.parts[0]].c // channels, channels)
 
     @once_per_match
     def nested(self, p) -> Match:
@@ -93,7 +111,7 @@ class JoinedGroups(InnerConv):
         if out == op.parts[1]:
             return found
         channels = arrays[name].shape[1]
-        joined = LINE // gcd(LINE, channels)
+        joined = together(arrays[op.parts[0]].shape[1] // channels, channels)
         wrong = ~np.isfinite(arrays[read]).reshape(len(arrays[read]), -1, *arrays[read].shape[2:])
         if not wrong.any():
             return found
@@ -106,21 +124,21 @@ class JoinedGroups(InnerConv):
 
 
 class ConvFpropJoinedGroups(JoinedGroups):
-    """Filters of several groups become those of one of 64 channels, with zeros between them."""
+    """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 104, core(ConvFprop)
-    inner = (ConvFpropWgmma(), ConvFpropMma())
+    inner = (ConvFpropWgmma(), ConvFpropMma(), ConvFpropHalo(), ConvFpropWgmmaPieces())
 
 
 class ConvDgradJoinedGroups(JoinedGroups):
-    """Filters of several groups become those of one of 64 channels, with zeros between them."""
+    """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 122, core(ConvDgrad)
-    inner = (ConvDgradWgmma(), ConvDgradMma())
+    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo(), ConvDgradWgmmaPieces())
 
 
 class ConvWgradJoinedGroups(JoinedGroups):
     """The gradient of joined groups in f32, of which each filter takes the channels that it reads."""
     index, takes = 142, core(ConvWgrad)
-    inner = (ConvWgradWgmma(), ConvWgradMma())
+    inner = (ConvWgradWgmma(), ConvWgradMma(), ConvWgradHalo())
 
     def plan(self, p, dev, config):
         names, given = p.op.parts, p.dw
