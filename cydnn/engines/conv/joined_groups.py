@@ -21,7 +21,6 @@ from .halo import ConvDgradHalo, ConvFpropHalo
 from .inner import InnerConv
 from .view import Lifted
 from .wgmma import ConvFpropWgmma
-from .wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
 from .wgrad_halo import ConvWgradHalo
 from .wgrad_mma import ConvWgradMma
 from .wgrad_wgmma import ConvWgradWgmma
@@ -126,13 +125,13 @@ class JoinedGroups(InnerConv):
 class ConvFpropJoinedGroups(JoinedGroups):
     """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 104, core(ConvFprop)
-    inner = (ConvFpropWgmma(), ConvFpropMma(), ConvFpropHalo(), ConvFpropWgmmaPieces())
+    inner = (ConvFpropWgmma(), ConvFpropMma(), ConvFpropHalo())
 
 
 class ConvDgradJoinedGroups(JoinedGroups):
     """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 122, core(ConvDgrad)
-    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo(), ConvDgradWgmmaPieces())
+    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo())
 
 
 class ConvWgradJoinedGroups(JoinedGroups):
