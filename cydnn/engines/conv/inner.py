@@ -1,9 +1,24 @@
 """Convolutions that another convolution of the same direction computes, over operands in another form."""
 from __future__ import annotations
 
-from ...graph import Match, once_per_match
+from ...graph import Graph, Match, Tensor, once_per_match
 from ...steps import placed
 from ..engine import Engine
+
+
+def match_of(p, nodes, other: Tensor, is_core=None) -> Match:
+    """A match of these nodes alone, some on a tensor that the graph of ``p`` does not have: what crosses the
+    border of the region of ``p`` is in memory."""
+    border, tensors = {*p.region.inputs, *p.region.outputs}, {**p.graph.tensors, other.uid: other}
+    used = {u for node in nodes for u in (*node.reads, *node.writes)}
+    own = [tensors[u].replace(kind="memory") if u in border and tensors[u].is_virtual else tensors[u]
+           for u in sorted(used)]
+    graph = Graph(nodes, own)
+    mask = (1 << len(nodes)) - 1
+    if is_core is None:
+        return Match.elementwise(graph, mask)
+    number = next(i for i, node in enumerate(graph.nodes) if is_core(node))
+    return Match.around(graph, number, mask)
 
 
 class InnerConv(Engine):

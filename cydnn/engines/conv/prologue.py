@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import fusion
 from ...fusion import Builder, Site
-from ...graph import FromTensor, Graph, Match, Node, Tensor, once_per_match, scalar_of
+from ...graph import FromTensor, Match, Node, Tensor, once_per_match, scalar_of
+from .inner import match_of
 
 DOWN_CONVERT = "down_convert_inputs"             # the note of engines that round x to the type of w
 LANES = 8                                        # channels of a mark
@@ -22,7 +23,7 @@ def source(p) -> Tensor | None:
 def reading(p, x: Tensor) -> Match:
     """The convolution, what follows it included, that reads ``x`` from memory."""
     nodes = [Node(p.op, {**p.node.operands, "x": x.uid}, p.node.scalars), *p.behind, *filter(None, [p.last])]
-    return _match(p, nodes, x, lambda node: node.op is p.op)
+    return match_of(p, nodes, x, lambda node: node.op is p.op)
 
 
 def front(p, x: Tensor) -> Match:
@@ -30,27 +31,13 @@ def front(p, x: Tensor) -> Match:
     made = p.uids["x"]
     nodes = [Node(n.op, {o: x.uid if u == made else u for o, u in n.operands.items()}, _numbers(n))
              for n in p.before["x"]]
-    return _match(p, nodes, x)
+    return match_of(p, nodes, x)
 
 
 def _numbers(node) -> dict:
     """Those of a node, under its name also where another one writes its output."""
     fixed = lambda name, v: isinstance(v, FromTensor) or v == node.op.scalars[name]
     return {name: v if fixed(name, v) else scalar_of(node, name) for name, v in node.scalars.items()}
-
-
-def _match(p, nodes, x: Tensor, is_core=None) -> Match:
-    """A match of these nodes alone: what crosses the border of the region of ``p`` is in memory."""
-    border, tensors = {*p.region.inputs, *p.region.outputs}, {**p.graph.tensors, x.uid: x}
-    used = {u for node in nodes for u in (*node.reads, *node.writes)}
-    own = [tensors[u].replace(kind="memory") if u in border and tensors[u].is_virtual else tensors[u]
-           for u in sorted(used)]
-    graph = Graph(nodes, own)
-    mask = (1 << len(nodes)) - 1
-    if is_core is None:
-        return Match.elementwise(graph, mask)
-    number = next(i for i, node in enumerate(graph.nodes) if is_core(node))
-    return Match.around(graph, number, mask)
 
 
 @fusion.attempt
