@@ -35,6 +35,7 @@ from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
 from .conv.joined_pixels import ConvDgradJoinedPixels, ConvFpropJoinedPixels, ConvWgradJoinedPixels
+from .conv.mirrored import ConvDgradMirrored, ConvFpropMirrored, ConvWgradMirrored
 from .conv.patches import ConvDgradPatches, ConvFpropPatches, ConvWgradPatches
 from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
 from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
@@ -130,23 +131,24 @@ from .spatial.spatial import (SpatialGridBwdSplit, SpatialGridFwdAny, SpatialSam
 REFERENCE, COMPOSITE = Reference(), Composite()
 PRODUCTS = MatmulWgmma(), MatmulWgmmaRepack(), MatmulMma()
 TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for row in (
-    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, others 160 to 169
+    # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, others 160 to 179
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
     ConvFpropWgmma, ConvFpropWgmmaPieces, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels,
-    ConvFpropPatches,
+    ConvFpropPatches, ConvFpropMirrored,
     ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
     ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
     ConvFpropWinograd4(MatmulSimt()), ConvFpropWinograd2(MatmulSimt()), ConvFpropFft, ConvFpropFftTiling,
     ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
     ConvDgradWgmma, ConvDgradWgmmaPieces, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels,
-    ConvDgradPatches,
+    ConvDgradPatches, ConvDgradMirrored,
     ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4(MatmulSimt()), ConvDgradWinograd2(MatmulSimt()), ConvDgradFft, ConvDgradFftTiling,
     ConvDgradGemm(*PRODUCTS, MatmulSimt()), ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
     ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
-    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradSimt,
+    ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradMirrored,
+    ConvWgradSimt,
     ConvWgradWinograd4(MatmulSimt()), ConvWgradWinograd2(MatmulSimt()), ConvWgradFft, ConvWgradAtomic,
     ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199

@@ -86,14 +86,14 @@ def _conv(op_class, rng):
     stride, dilation = ([rng.choice(some) for _ in range(rank)] for some in ([1, 1, 2, 3], [1, 1, 1, 2]))
     if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
         groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
+        k = 1 + k % 8 if spatial[0] % 2 else k   # or those of few filters
     elif rank == 2 and rng.random() < 0.18:      # what sliding depthwise kernels take
         groups = c = k = 8 * rng.randint(1, 6)
         window, stride, dilation = [rng.choice([3, 5, 7])] * 2, [rng.choice([1, 2])] * 2, [1, 1]
     elif rng.random() < 0.15:                    # groups that are joined to 64 channels
         groups = rng.choice([2, 4, 8, 16]) * rng.randint(1, 2)
         c = k = 64 * rng.randint(1, 2)
-    same = rng.random() < 0.5
-    pre = [rng.randint(0, 3) for _ in range(rank)]
+    same, pre = rng.random() < 0.5, [rng.randint(0, 3) for _ in range(rank)]
     is_product = same and pre[0] == 3 and groups == 1
     if is_product:                               # one tap: a product of images as they lie
         window, stride, dilation, pre = [1] * rank, [1] * rank, [1] * rank, [0] * rank
