@@ -31,7 +31,7 @@ from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_mma import ConvFpropMma, ConvFpropMmaRepack
 from .conv.fprop_rounded import ConvFpropRounded
 from .conv.fprop_wgmma_prologue import ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded
-from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma
+from .conv.gemm import ConvFpropGemm, ConvFpropGemmMma, ConvWgradGemm
 from .conv.halo import ConvDgradHalo, ConvFpropHalo
 from .conv.joined_groups import ConvDgradJoinedGroups, ConvFpropJoinedGroups, ConvWgradJoinedGroups
 from .conv.joined_pixels import ConvDgradJoinedPixels, ConvFpropJoinedPixels, ConvWgradJoinedPixels
@@ -136,7 +136,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ConvFpropWgmma, ConvFpropWgmmaPieces, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels,
     ConvFpropPatches, ConvFpropMirrored,
     ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
-    ConvFpropGemmMma(MatmulMma()), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
+    ConvFpropGemmMma(*PRODUCTS), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
     ConvFpropWinograd4(MatmulSimt()), ConvFpropWinograd2(MatmulSimt()), ConvFpropFft, ConvFpropFftTiling,
     ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
@@ -148,7 +148,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
     ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
     ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradMirrored,
-    ConvWgradSimt,
+    ConvWgradGemm(*PRODUCTS), ConvWgradSimt,
     ConvWgradWinograd4(MatmulSimt()), ConvWgradWinograd2(MatmulSimt()), ConvWgradFft, ConvWgradAtomic,
     ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199

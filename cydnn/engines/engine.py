@@ -47,6 +47,16 @@ class Knob:
         raise BadParam(f"config: {self.name} must be one of {accepted}; got {shown(text)}")
 
 
+def merged(engines) -> tuple:
+    """The knobs of several engines, one for each name: all values that any of them has."""
+    found: dict[str, Knob] = {}
+    for knob in (knob for engine in engines for knob in engine.knobs):
+        one = found.setdefault(knob.name, knob)
+        values = tuple(dict.fromkeys(one.values + knob.values))
+        found[knob.name] = Knob(knob.name, values, min(one.lo, knob.lo), max(one.hi, knob.hi))
+    return tuple(found.values())
+
+
 class Config:
     """One way in which an engine works: a value for each knob.
     Frozen, hashable; ``config.tile``; text ``tile=64 splits=2``."""
