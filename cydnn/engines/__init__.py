@@ -40,6 +40,7 @@ from .conv.patches import ConvDgradPatches, ConvFpropPatches, ConvWgradPatches
 from .conv.product import ConvDgradProduct, ConvFpropProduct, ConvWgradProduct
 from .conv.repack import ConvDgradRepack, ConvFpropRepack, ConvWgradRepack
 from .conv.simt import ConvDgradSimt, ConvFpropIndexed, ConvFpropSimt
+from .conv.subpixel import ConvDgradSubpixel
 from .conv.wgmma import ConvFpropWgmma
 from .conv.wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
 from .conv.wgrad_first import ConvWgradFirst
@@ -141,7 +142,7 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
     ConvDgradWgmma, ConvDgradWgmmaPieces, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels,
-    ConvDgradPatches, ConvDgradMirrored,
+    ConvDgradPatches, ConvDgradMirrored, ConvDgradSubpixel,
     ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4(MatmulSimt()), ConvDgradWinograd2(MatmulSimt()), ConvDgradFft, ConvDgradFftTiling,
     ConvDgradGemm(*PRODUCTS, MatmulSimt()), ConvDgradScatter, ConvDgradAny,
