@@ -1,5 +1,5 @@
-"""Convolutions with one tap as products of NCHW images, on the interpreter: random problems in three
-directions and what is refused."""
+"""Convolutions with one tap as products of NCHW images and of groups, on the interpreter: random problems in
+three directions and what is refused."""
 from __future__ import annotations
 
 import pytest
@@ -21,9 +21,11 @@ def drawn(rng, op_class) -> Problem:
     kind, rank, groups = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2, 3]), rng.choice([1, 1, 2, 3])
     spatial = tuple(rng.randint(1, 8) for _ in range(rank))
     c, k, n, taps = groups * rng.randint(1, 40), groups * rng.randint(1, 40), rng.randint(1, 3), (1,) * rank
-    gap = rng.choice([0, 0, 8])
+    gap, is_nhwc = rng.choice([0, 0, 8]), groups > 1 and rng.random() < 0.5
 
     def lies(channels):
+        if is_nhwc:
+            return TensorDesc.packed(kind, (n, channels, *spatial), "nhwc")
         packed = TensorDesc.packed(kind, (n, channels, *spatial))
         step = packed.strides[1] + gap if channels > 1 else packed.strides[1]
         return TensorDesc(kind, packed.dims, (step * channels, step, *packed.strides[2:]))

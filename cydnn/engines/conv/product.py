@@ -39,7 +39,8 @@ class Product(Engine):
             yield (f"{filters} must have one tap, without padding and with unit strides; got "
                    f"{p.operands[filters].spatial}, padding {pre} and {post}, strides {stride}")
             return
-        if all(p.operands[name].is_packed("nhwc") for name in (image, out)):
+        is_plain = all(p.operands[name].is_packed("nhwc") for name in (image, out))
+        if is_plain and plain_geometry(p).groups == 1:
             yield f"{image} and {out} are packed NHWC; {p.op.name}_wgmma and {p.op.name}_mma take them"
         wrong = [s for name in (image, out) for s in mma.no_pixel_stride(name, p.operands[name])]
         yield from wrong
@@ -52,14 +53,20 @@ class Product(Engine):
             yield from (f"the {step.match.op.name}: {reason}" for reason in step.reasons(dev))
 
     @staticmethod
+    def images(p) -> int:
+        """That are apart: pixels of all are one index where those of both tensors are at one distance."""
+        both = [p.operands[name] for name in (p.op.parts[0], p.op.parts[2])]
+        return 1 if all(_distance(d) is not None for d in both) else both[0].n
+
+    @staticmethod
     def pixels(p, name: str, across: bool = False) -> NestedOperand:
         """An image as matrices of (channels, pixels), or across, of an image and a group each."""
-        d, groups = p.operands[name], plain_geometry(p).groups
-        channel, pixel = d.strides[1] if d.c > 1 else 1, mma.pixel_stride(d)
-        rows, columns = (d.c // groups, channel), (prod(d.spatial), pixel)
+        d, groups, images = p.operands[name], plain_geometry(p).groups, Product.images(p)
+        channel, pixel = d.strides[1] if d.c > 1 else 1, mma.pixel_stride(d) if images > 1 else _distance(d)
+        rows, columns = (d.c // groups, channel), (d.n // images * prod(d.spatial), pixel)
         if across:
             rows, columns = columns, rows
-        matrix = TensorDesc(d.dtype, (d.n, groups, rows[0], columns[0]),
+        matrix = TensorDesc(d.dtype, (images, groups, rows[0], columns[0]),
                             (d.strides[0], d.c // groups * channel, rows[1], columns[1]))
         return NestedOperand(matrix, p.ptr(name), d.alignment)
 
@@ -125,28 +132,33 @@ class ConvWgradProduct(Product):
     takes = core(ConvWgrad)
 
     def wrong_steps(self, p, dev):
-        needed = 4 * p.x.n * p.dw.count
+        needed = 4 * self.images(p) * p.dw.count
         if not p.dw.is_packed("nchw"):
             yield f"dw must be packed; got strides {p.dw.strides}"
-        elif p.x.n > 1 and needed > MOST_BYTES:
+        elif self.images(p) > 1 and needed > MOST_BYTES:
             yield f"products of all images must take at most {MOST_BYTES} bytes; got {needed}"
         else:
             yield from super().wrong_steps(p, dev)
 
     @once_per_match
     def nested(self, p):
-        groups, k, c = plain_geometry(p).groups, p.dw.n, p.dw.c
-        dims, operands = (p.x.n, groups, k // groups, c), dict(a=self.pixels(p, "dy"),
-                                                               b=self.pixels(p, "x", across=True))
-        if p.x.n == 1:
+        groups, k, c, images = plain_geometry(p).groups, p.dw.n, p.dw.c, self.images(p)
+        dims, operands = (images, groups, k // groups, c), dict(a=self.pixels(p, "dy"),
+                                                                b=self.pixels(p, "x", across=True))
+        if images == 1:
             out = TensorDesc.packed(p.dw.dtype, dims)
             return [self.matmul(p, ("alpha", "beta"), **operands,
                                 c=NestedOperand(out, p.ptr("dw"), p.dw.alignment))]
-        parts = p.scratch(4 * p.x.n * p.dw.count)
+        parts = p.scratch(4 * images * p.dw.count)
         product = self.matmul(p, ("alpha",), **operands,
                               c=NestedOperand(TensorDesc.packed("f32", dims), parts))
         total = NestedOp(Reduction(mode="add"), ADDERS, dict(beta=p.scalar("beta")),
-                         x=NestedOperand(TensorDesc.packed("f32", (p.x.n, k * c)), parts),
+                         x=NestedOperand(TensorDesc.packed("f32", (images, k * c)), parts),
                          y=NestedOperand(TensorDesc.packed(p.dw.dtype, (1, k * c)), p.ptr("dw"),
                                          p.dw.alignment))
         return [product, total]
+
+
+def _distance(d) -> int | None:
+    """Elements from a pixel to the next, through all images; None where they do not join."""
+    return mma.joined([(d.n, d.strides[0]), *zip(d.spatial, d.strides[2:])])
