@@ -14,7 +14,7 @@ from .view import Geometry, behind_filter, behind_image, geometry, parts, pixels
 
 STRIP = 4                                        # outputs along the last dim that a thread makes
 SMEM = 48 << 10
-BLOCK_BYTES = 256                                # channels of a block
+BLOCK_BYTES, LANES_LOG = 256, 4                  # most channels of a block, threads along them
 LOADED = 11                                      # bytes a clock of an SM
 
 
@@ -61,23 +61,38 @@ class Depthwise(Engine):
         return behind_image(p, kind.name, 16 // kind.bytes)
 
     def cost(self, p, dev, config):
-        """Memory, or the loads from L1: one vector a tap and output, of whole blocks of channels, at a rate
-        that was measured on an H200."""
+        """Memory, or the loads from L1: one vector a tap and output, where a strip does not share them, of
+        whole blocks of channels, at a rate that was measured on an H200."""
         g = self.geometry(p)
-        wide = ceil_div(g.groups * p.operands[p.op.reads[0]].dtype.bytes, BLOCK_BYTES) * BLOCK_BYTES
-        loads = dev.launch_us + prod(g.w.size) * wide * g.out_pixels / (dev.sms * LOADED * dev.clock_mhz)
+        block = 16 << self.lanes_log(g, p.operands[p.op.reads[0]].dtype)
+        wide = ceil_div(g.groups * p.operands[p.op.reads[0]].dtype.bytes, block) * block
+        loads = prod(g.w.size) * wide * g.out_pixels / (dev.sms * LOADED * dev.clock_mhz)
+        if self.slides(g):
+            loads *= (g.w.size[2] + STRIP - 1) / (g.w.size[2] * STRIP)
+        loads += dev.launch_us
         return max(memory_us(p, dev, efficiency=0.6), loads)
+
+    @staticmethod
+    def lanes_log(g, dtype) -> int:
+        """Of the threads along the channels: all there are, or those of a block."""
+        vectors = ceil_div(g.groups * dtype.bytes, 16)
+        return min(max(vectors - 1, 0).bit_length(), LANES_LOG)
+
+    @staticmethod
+    def slides(g) -> bool:
+        """The last dim has steps of one pixel."""
+        return g.stride[2] == g.dilation[2] == 1
 
     def direct(self, p, x, y, source, w_start, w_steps, **geometry):
         """The launch of conv_depthwise that reads ``x`` (Lifted) and writes ``y``."""
         lead, width = self.lead(p), y.size[2]
-        store = lead.store(p)
+        store, g = lead.store(p), self.geometry(p)
         strips = ceil_div(width, STRIP)
         args = dict(x=p.ptr(source), w=p.ptr("w", w_start * p.w.dtype.bytes), y=store[p.op.writes[0]],
                     beta=store["beta"], alpha=p.scalar("alpha"), channels=y.c,
                     strips=y.n * y.size[0] * y.size[1] * strips, width=width, out=(*y.size[:2], strips),
-                    size=x.size, w_s=w_steps, x_n=x.n_step, x_s=x.steps, y_n=y.n_step, y_s=y.steps,
-                    **geometry)
+                    lanes_log=self.lanes_log(g, p.w.dtype), slides=int(self.slides(g)), size=x.size,
+                    w_s=w_steps, x_n=x.n_step, x_s=x.steps, y_n=y.n_step, y_s=y.steps, **geometry)
         return [Launch(f"conv_depthwise_{p.w.dtype}", args, {}, fusion.at("epilogue", self.fused(p)))]
 
 
@@ -120,6 +135,14 @@ class ConvWgradDepthwise(Depthwise):
 
     def fused(self, p):
         return behind_filter(p, (p.x.dtype.name,), channel_inner=False)
+
+    @staticmethod
+    def lanes_log(g, dtype):
+        return LANES_LOG
+
+    @staticmethod
+    def slides(g):
+        return False
 
     def cost(self, p, dev, config):
         return dev.launch_us + super().cost(p, dev, config)
