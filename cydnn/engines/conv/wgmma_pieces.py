@@ -43,18 +43,18 @@ class PieceWindows(Windows):
 
     @property
     def pieces(self) -> tuple:
-        """Channels of a tap's pieces, the widest first; whole lines alone where pieces would be no less."""
+        """How many pieces of each width a tap has; whole lines alone where others would take no less."""
         lines, rest = divmod(self.channels, WIDTHS[0])
-        found = [width for width in WIDTHS[1:] if rest & width]
-        whole = sum(PIXELS[WIDTHS.index(width)] for width in found) >= PIXELS[0]
-        return (WIDTHS[0],) * (lines + whole) + (() if whole else tuple(found))
+        found = [int(rest & width > 0) for width in WIDTHS[1:]]
+        if sum(has * clocks for has, clocks in zip(found, PIXELS[1:])) >= PIXELS[0]:
+            return lines + 1, *(0 for _ in found)
+        return lines, *found
 
     @property
     def sections(self) -> tuple:
         """(steps, first channel) of each width."""
         at, found = 0, []
-        for width in WIDTHS:
-            count = self.pieces.count(width)
+        for count, width in zip(self.pieces, WIDTHS):
             found.append((count * ceil_div(self.all_taps, WIDTHS[0] // width), at))
             at += count * width
         return tuple(found)
@@ -90,7 +90,7 @@ class ConvWgmmaPieces(ConvWgmma):
         elif v.channels % WIDTHS[-1]:
             yield (f"channels of {v.image} must be a multiple of {WIDTHS[-1]}; got {v.channels}; "
                    f"{self.plain} takes others")
-        elif set(v.pieces) <= {WIDTHS[0]}:
+        elif not any(v.pieces[1:]):
             yield (f"channels of {v.image} must be 8 to 48 more than whole lines of 64; got {v.channels}; "
                    f"{self.plain} takes others")
         else:
@@ -116,8 +116,8 @@ class ConvWgmmaPieces(ConvWgmma):
         math = t.m * t.n * found.line.elements / (found.line.macs * t.share * POWER)
         rows, boxes = (each / max(ceil_div(g.n, t.n), 1) for each in brought(g.n, t.n, box_rows(g.n, t.n)))
         clocks = 0.0
-        for i, ((steps, _), width) in enumerate(zip(v.sections, WIDTHS)):
-            pieces = v.pieces.count(width) * v.all_taps / max(steps, 1)      # of a step
+        for i, ((steps, _), count) in enumerate(zip(v.sections, v.pieces)):
+            pieces = count * v.all_taps / max(steps, 1)      # of a step
             read = pieces * (t.m * late * PIXELS[i] + rows * FILTERS[i])
             issued = ceil_div(pieces, 2) * boxes * BOX                       # by one of two warps
             clocks += steps * (STEP + max(math, read, issued))
