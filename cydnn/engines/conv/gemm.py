@@ -20,7 +20,7 @@ WARP, SCATTERED = 32, 8                          # threads; places of memory tha
 WINDOWS, GIVEN, OUT = 1, 2, 3                    # uids of the product's operands
 
 
-def _joined(y) -> list:
+def pixel_dims(y) -> list:
     """(size, stride) of images and pixels, the slowest first; the pixels joined, and images with them."""
     dims = [(y.n, y.strides[0]), *zip(y.spatial, y.strides[2:])]
     whole, apart = mma.joined(dims), mma.joined(dims[1:])
@@ -102,7 +102,7 @@ class Unfolded(Engine):
 
     def least_us(self, p, dev):
         """One read of x and one write of all windows."""
-        lanes = self._lanes(p) * (8 if self._is_wide(p) else 1)
+        lanes = self._lanes(p) * self._vector(p)
         row = ceil_div(self._depth(p), lanes) * lanes        # with what idle threads would write
         moved = p.x.dtype.bytes_of(p.x.count + self._windows(p) * row)
         slower = max(WARP / self._run(p) / SCATTERED, 1.0)
@@ -115,7 +115,7 @@ class Unfolded(Engine):
         _, name, out = p.op.parts
         w, groups, rows = p.operands[name], self._groups(p), self._windows(p) // self._groups(p)
         windows, x = p.scratch(groups * rows * self._row_step(p) * p.x.dtype.bytes), Lifted.of(p.x)
-        inner, vector = self._is_inner(w), 8 if self._is_wide(p) else 1
+        inner = self._is_inner(w)
         taps, fill = Lifted.of(w).size, 5 - p.x.rank
         pre, _, stride, dilation = p.op.geometry(p.x.rank)
         stride, dilation = (1,) * fill + stride, (1,) * fill + dilation
@@ -129,7 +129,7 @@ class Unfolded(Engine):
                     first=[a - b for a, b in zip(last, (0,) * fill + pre)],
                     step=[-d if flipped else d for d in dilation],
                     x_n=x.n_step, x_group=w.c * x.c_step, x_c=x.c_step, x_s=x.steps)
-        steps = [Launch(f"conv_im2col_{p.x.dtype}_{vector}", args, dict(groups=groups))]
+        steps = [Launch(f"conv_im2col_{p.x.dtype}_{self._vector(p)}", args, dict(groups=groups))]
         where = {WINDOWS: windows, GIVEN: self.given(p, steps), OUT: p.ptr(p.op.writes[0])}
         return [*steps, *placed(self._products(p, dev)[0].plan(self.product(p), dev, config), where)]
 
@@ -141,7 +141,7 @@ class Unfolded(Engine):
     @staticmethod
     def _lanes(p) -> int:
         """Threads that follow each other along a row: all of a block, or fewer for short ones."""
-        used = ceil_div(Unfolded._depth(p), 8 if Unfolded._is_wide(p) else 1)
+        used = ceil_div(Unfolded._depth(p), Unfolded._vector(p))
         return min(1 << max(used - 1, 0).bit_length(), 256)
 
     @staticmethod
@@ -155,13 +155,12 @@ class Unfolded(Engine):
         return run
 
     @staticmethod
-    def _is_wide(p) -> bool:
-        """Eight neighbouring channels are one access."""
-        inner = Unfolded._is_inner(p.operands[p.op.parts[1]])
-        steps = [s for d, s in zip(p.x.dims, p.x.strides) if d > 1]
-        return (p.x.dtype.bits == 16 and inner and p.operands[p.op.parts[1]].c % 8 == 0
-                and p.x.strides[1] == 1 and p.x.alignment >= 16
-                and all(s % 8 == 0 for s in steps if s != 1))
+    def _vector(p) -> int:
+        """Neighbouring channels of an access: 8, or 1."""
+        w, steps = p.operands[p.op.parts[1]], [s for d, s in zip(p.x.dims, p.x.strides) if d > 1]
+        is_wide = (p.x.dtype.bits == 16 and Unfolded._is_inner(w) and w.c % 8 == 0 and p.x.strides[1] == 1
+                   and p.x.alignment >= 16 and all(s % 8 == 0 for s in steps if s != 1))
+        return 8 if is_wide else 1
 
 
 def _match(p, a: Tensor, b: Tensor, c: Tensor) -> Match:
@@ -184,7 +183,7 @@ class ConvFpropGemm(Unfolded):
         where y lets them be."""
         depth, step, groups = self._depth(p), self._row_step(p), self._groups(p)
         k, y = p.w.n // groups, p.y
-        across, outer = y.strides[1] if y.c > 1 else 1, _joined(y)
+        across, outer = y.strides[1] if y.c > 1 else 1, pixel_dims(y)
         sizes, strides = zip(*outer)
         steps = [prod(sizes[i + 1:]) * step for i in range(len(sizes))]
         some = (1,) * (len(sizes) - 1)
@@ -221,7 +220,7 @@ class ConvWgradGemm(Unfolded):
 
     @staticmethod
     def _is_copied(p) -> bool:
-        return len(_joined(p.dy)) > 1
+        return len(pixel_dims(p.dy)) > 1
 
     def cost(self, p, dev, config):
         return super().cost(p, dev, config) + (mma.copy_us(dev, p.dy) if self._is_copied(p) else 0.0)
@@ -234,7 +233,7 @@ class ConvWgradGemm(Unfolded):
         depth, step, groups = self._depth(p), self._row_step(p), self._groups(p)
         dy = mma.packed_desc(p.dy.desc) if self._is_copied(p) else p.dy
         k, across = p.dw.n // groups, dy.strides[1] if dy.c > 1 else 1
-        (pixels, apart), = _joined(dy)
+        (pixels, apart), = pixel_dims(dy)
         a = TensorDesc(dy.dtype, (groups, k, pixels), (k * across, across, apart))
         b = TensorDesc(p.x.dtype, (groups, pixels, depth), (pixels * step, step, 1))
         c = TensorDesc.packed(p.dw.dtype, (groups, k, depth))

@@ -10,6 +10,7 @@ from ..engine import Engine, no_elements, no_variant, wrong_device
 from ..nested import AFTER_US, NestedOp, NestedOperand
 from ..tile.sums import ADDERS
 from . import mma
+from .gemm import pixel_dims
 from .view import plain_geometry
 
 MOST_BYTES = 256 << 20                           # of the products of single images in the workspace
@@ -56,13 +57,13 @@ class Product(Engine):
     def images(p) -> int:
         """That are apart: pixels of all are one index where those of both tensors are at one distance."""
         both = [p.operands[name] for name in (p.op.parts[0], p.op.parts[2])]
-        return 1 if all(_distance(d) is not None for d in both) else both[0].n
+        return 1 if all(len(pixel_dims(d)) == 1 for d in both) else both[0].n
 
     @staticmethod
     def pixels(p, name: str, across: bool = False) -> NestedOperand:
         """An image as matrices of (channels, pixels), or across, of an image and a group each."""
         d, groups, images = p.operands[name], plain_geometry(p).groups, Product.images(p)
-        channel, pixel = d.strides[1] if d.c > 1 else 1, mma.pixel_stride(d) if images > 1 else _distance(d)
+        channel, pixel = d.strides[1] if d.c > 1 else 1, pixel_dims(d)[-1][1]
         rows, columns = (d.c // groups, channel), (d.n // images * prod(d.spatial), pixel)
         if across:
             rows, columns = columns, rows
@@ -157,8 +158,3 @@ class ConvWgradProduct(Product):
                          y=NestedOperand(TensorDesc.packed(p.dw.dtype, (1, k * c)), p.ptr("dw"),
                                          p.dw.alignment))
         return [product, total]
-
-
-def _distance(d) -> int | None:
-    """Elements from a pixel to the next, through all images; None where they do not join."""
-    return mma.joined([(d.n, d.strides[0]), *zip(d.spatial, d.strides[2:])])
