@@ -10,7 +10,7 @@ import pytest
 
 from cydnn.status import BadParam, NotSupported
 from support.draw import handmade
-from support.draw.handwritten import KEEP, LATE, MEET, SWAP, TILE, X, box, keep_plan, one, run, tile_plan
+from support.draw.handwritten import KEEP, LATE, MEET, OWN, SWAP, TILE, X, box, keep_plan, one, run, tile_plan
 
 pytestmark = pytest.mark.gpu
 
@@ -54,6 +54,12 @@ def test_a_cluster_that_the_launch_asks_for(install, hopper):
     name = install("swap", ["u32* y"], SWAP, grid=[6, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
     y, = run(hopper, one(name, 6), [np.zeros(6, np.int32)])
     assert y.tolist() == [1, 0, 3, 2, 5, 4]
+
+
+def test_addresses_of_shared_memory_name_the_block(install, hopper):
+    name = install("own", ["u32* y"], OWN, grid=[6, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+    y, = run(hopper, one(name, 6), [np.ones(6, np.int32)])
+    assert not y.any()
 
 
 def test_the_blocks_of_a_cooperative_launch_wait_for_each_other(install, gpu):

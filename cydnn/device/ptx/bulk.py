@@ -12,10 +12,8 @@ import numpy as np
 
 from .copies import HINT, announce, fenced, mbarriers, read
 from .gate import Mbarrier
-from .memory import ALL, FLYING, GROUP, LENT, PARAM, RAW, WRITTEN
+from .memory import ALL, FLYING, GROUP, LENT, PARAM, RANK_BIT, RAW, WRITTEN
 from .table import row
-
-RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
 
 
 class DecodedMap(NamedTuple):

@@ -44,6 +44,7 @@ class Code:
         # (register, array kind) -> slot; what slots are: that, or (None, constant)
         self.slots, self.recipe = {}, []
         self.moved: dict[int, tuple] = {}                    # slot -> (variable, type) of the module
+        self.shared = set()                                  # slots of addresses of shared memory
         self.members: dict[int, int] = {}                    # warp instruction -> slot of its member mask
         self.masked = set()                                  # those whose mask is not the constant -1
         self.targets: dict[int, list] = {}                   # instruction -> slots that it writes
@@ -150,6 +151,8 @@ class Code:
         if operand.kind != "symbol":
             return _number(operand.value, operand.more or BYTES[type_], type_, operand.kind == "float")
         if operand.value in self.addresses:
+            if self.program.variables[operand.value][0] == "shared":
+                self.shared.add(len(self.recipe))
             return _number(self.addresses[operand.value] + operand.more, BYTES[type_], type_)
         self.moved[len(self.recipe)] = operand, type_        # each device has it elsewhere
 
@@ -261,12 +264,12 @@ class Code:
             a, b = sources
             return lambda V, c: function(V[a], V[b], out=V[target], where=c.where)
 
-        constant = [self.recipe[s][0] is None for s in sources]
+        constant = [self.recipe[s][0] is None and s not in self.shared for s in sources]
 
         def step(V, c):
             if 4 * c.n < c.L:                                # of a few lanes only
                 lanes = c.lanes()
-                V[target][lanes] = function(*[V[s] if one else V[s][lanes]
+                V[target][lanes] = function(*[V[s] if one or np.ndim(V[s]) == 0 else V[s][lanes]
                                               for s, one in zip(sources, constant)])
                 return
             where = c.where if c.where is True or not packed else c.where[:, None]

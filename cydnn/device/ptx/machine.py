@@ -110,12 +110,12 @@ class Machine:
         blocks = {width: self.arena.registers(width, count, self.L, turn)
                   for width, count in code.widths.items()}
         for name, register in code.program.specials.items():
-            base, _, axis = name.lstrip("%").partition(".")
-            width, at = code.rows[register]
+            (base, _, axis), (width, at) = name.lstrip("%").partition("."), code.rows[register]
             # clocks are read by mov; gridid is 0
             blocks[width][at] = specials[base]["xyz".index(axis)] if axis else specials.get(base, 0)
         views = {seen: _view(blocks[seen[0]], seen[1]) for seen in code.seen}
-        return [value if seen is None else views[seen][value] for seen, value in code.places]
+        slots = [value if seen is None else views[seen][value] for seen, value in code.places]
+        return warp.name_blocks(self, slots, specials["cluster_ctarank"]) if self.cluster > 1 else slots
 
     def _specials(self, thread, block):
         """What the special registers hold."""

@@ -13,6 +13,7 @@ import numpy as np
 
 GLOBAL, SHARED, LOCAL, PARAM = 1 << 36, 1 << 44, 1 << 45, 1 << 46
 SPACE_END = 1 << 40                              # bytes of a window
+RANK_BIT = 24               # from here on an address of shared memory names a block of the cluster (rank + 1)
 # state of a byte: outside after all, written, will be written by a copy that is under way, is read by one,
 # was written by an ordinary instruction and not fenced since
 DEAD, WRITTEN, FLYING, LENT, RAW = 1, 2, 4, 8, 16
@@ -77,11 +78,10 @@ class Memory:
         off, owner, gone = address - self.base, lanes, ()
         if self.name == "shared":
             owner = c.block[lanes]
-            # bits from 24 on name a block of the cluster (rank + 1)
-            if self.cluster > 1 or np.count_nonzero(off >> 24):
-                rank = (off >> 24) - 1
+            if self.cluster > 1 or np.count_nonzero(off >> RANK_BIT):
+                rank = (off >> RANK_BIT) - 1
                 owner = np.where(rank >= 0, owner // self.cluster * self.cluster + rank, owner)
-                off = np.where((rank >= self.cluster) | (rank < -1), -1, off & 0xFFFFFF)
+                off = np.where((rank >= self.cluster) | (rank < -1), -1, off & (1 << RANK_BIT) - 1)
                 gone = c.gone[np.minimum(owner, len(c.gone) - 1)]
         for kind, bad, where in (("address", gone, " in a block that has left,"),
                                  ("address", self.outside(off, width), ""),

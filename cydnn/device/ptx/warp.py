@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .gate import DONE, Barrier
-from .memory import CLOCK, NEVER
+from .memory import CLOCK, NEVER, RANK_BIT
 from .table import DTYPE, kind_of, row
 
 U32 = np.uint32
@@ -188,5 +188,20 @@ for form in ("bar cta?", "barrier cta?"):
     row(f"{form} arrive aligned?", "=u32,u32", arrive)
 row("barrier cluster arrive order:release|relaxed? aligned?", "=", arrive)
 row("barrier cluster wait order:acquire? aligned?", "=", wait_cluster)
-row("mapa space:shared::cluster? t:u32|u64", "t=t,u32",
-    lambda at, rank: at + ((np.asarray(rank).astype(at.dtype) + at.dtype.type(1)) << at.dtype.type(24)))
+
+
+def name_blocks(c, slots: list, rank) -> list:
+    """Addresses of shared memory have the rank of the block, as on hardware."""
+    own = np.broadcast_to(rank + 1 << RANK_BIT, c.L)
+    for slot in c.code_of.shared:
+        slots[slot] = slots[slot] + own.astype(slots[slot].dtype)
+    return slots
+
+
+def map_rank(at, rank):
+    """The same place in another block of the cluster."""
+    rank = np.asarray(rank).astype(at.dtype) + at.dtype.type(1)
+    return at & ~at.dtype.type(0xFF << RANK_BIT) | rank << at.dtype.type(RANK_BIT)
+
+
+row("mapa space:shared::cluster? t:u32|u64", "t=t,u32", map_rank)

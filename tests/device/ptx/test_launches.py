@@ -16,7 +16,7 @@ from cydnn.fusion import At, Extra, Fused, Program, Step, bases
 from cydnn.status import BadParam, NotSupported
 from cydnn.steps import Launch, Pointer, Scalar
 from support.draw import handmade
-from support.draw.handwritten import (KEEP, LATE, MEET, RELAY, SWAP, TILE, X, box, keep_plan, one, run,
+from support.draw.handwritten import (KEEP, LATE, MEET, OWN, RELAY, SWAP, TILE, X, box, keep_plan, one, run,
                                       tile_plan)
 
 OFF = At((("off", 1),))
@@ -128,6 +128,12 @@ def test_a_cluster_that_the_launch_asks_for(handwritten, ptx90):
     name = handwritten("swap", ["u32* y"], SWAP, grid=[6, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
     y, = run(ptx90, one(name, 6), [np.zeros(6, np.int32)])
     assert y.tolist() == [1, 0, 3, 2, 5, 4]
+
+
+def test_addresses_of_shared_memory_name_the_block(handwritten, ptx90):
+    name = handwritten("own", ["u32* y"], OWN, grid=[6, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
+    y, = run(ptx90, one(name, 6), [np.ones(6, np.int32)])
+    assert not y.any()
 
 
 def test_a_cluster_must_be_the_compiled_one(handwritten, ptx90):

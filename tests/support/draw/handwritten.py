@@ -45,6 +45,15 @@ ld.shared::cluster.u32 %v, [%v];
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 ld.param.u64 %y, [swap_param_0]; mad.wide.u32 %z, %g, 4, %y; st.global.u32 [%z], %v; ret; }
 """
+# How far a block's shared memory lies from where the cluster has it.
+OWN = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry own(.param .u64 own_param_0)
+{ .shared .align 4 .b8 s[4]; .reg .b32 %s, %v, %g; .reg .b64 %y, %z; mov.u32 %s, s;
+mov.u32 %g, %ctaid.x; mov.u32 %v, %cluster_ctarank; mapa.shared::cluster.u32 %v, %s, %v; sub.u32 %v, %v, %s;
+ld.param.u64 %y, [own_param_0]; mad.wide.u32 %z, %g, 4, %y; st.global.u32 [%z], %v; ret; }
+"""
 # Every block adds 1 to a counter, waits until all have, and stores what the block before it stored earlier.
 MEET = """.version 8.0
 .target sm_80
