@@ -131,9 +131,9 @@ class Engine:
     features of tensors and numbers beside dims, strides and types ("ragged", "vector", "reordering", and
     ``numbers``) that it serves; a part that has others is not offered to it. ``notes`` are facts for the
     user. ``only_for``: its numbers are not those that others give, so it serves only where a wish names one
-    of these notes, or the engine itself. ``by_name``: only where a wish names the engine. ``is_general``: it
-    takes whatever there is and is seldom the fastest, so it is compared with what the op is made of. ``v5``:
-    the convolution algorithms of the v5 API that it serves.
+    of these notes, or the engine itself. ``is_general``: it takes whatever there is and is seldom the
+    fastest, so it is compared with what the op is made of. ``v5``: the convolution algorithms of the v5 API
+    that it serves.
     """
     index: ClassVar[int] = -1
     takes: ClassVar[Core | Many] = None
@@ -141,7 +141,6 @@ class Engine:
     notes: ClassVar[tuple] = ("deterministic",)
     understands: ClassVar[frozenset] = frozenset()
     only_for: ClassVar[tuple] = ()
-    by_name: ClassVar[bool] = False
     is_general: ClassVar[bool] = False
     v5: ClassVar[tuple] = ()
 

@@ -316,8 +316,7 @@ class Choice:
             words = {name: TERMS[name].doc for name, _ in part.config.items() if name in TERMS}
             others = [dict(engine=str(o.engine), config=str(o.config), us=number(o.us),
                            workspace_bytes=self.workspace_of(o), notes=list(o.engine.notes),
-                           only_for=list(o.engine.only_for), by_name=o.engine.by_name)
-                      for o in self.others(part)]
+                           only_for=list(o.engine.only_for)) for o in self.others(part)]
             parts.append(dict(said, workspace_bytes=self.workspace_of(part), notes=list(part.engine.notes),
                               knobs=words, others=others,
                               refused={str(engine): list(why) for engine, why in self.refused(part)}))
@@ -351,8 +350,6 @@ def _named(part: Part) -> str:
 
 def _asked(part: Part) -> str:
     """Whom an engine serves only, where that is so."""
-    if part.engine.by_name:
-        return ", only where it is named"
     only = part.engine.only_for
     return f", only where {' or '.join(only)} is asked for" if only else ""
 

@@ -27,8 +27,7 @@ class Wish:
     """``engines``: indices that may be used (None: all; the composite alone stands for mode "fallback");
     ``without``: indices that may not. ``notes``: what every engine of the choice must say of itself,
     ``without_notes`` what none may. ``workspace_bytes``: the most it may need. Engines whose numbers differ
-    from those of others (``Engine.only_for``) serve only where ``engines`` or ``notes`` names them; some only
-    where ``engines`` does (``Engine.by_name``).
+    from those of others (``Engine.only_for``) serve only where ``engines`` or ``notes`` names them.
 
     ``mode``: "a" the cost model, "b" what was measured (``tuned``), else as "a", "fallback" node by node,
     nothing fused.
@@ -58,7 +57,7 @@ class Wish:
         """An engine that the wish does not leave out."""
         needed = {*self.notes, *(("deterministic",) if self.deterministic else ())}
         asked = engine.index in self.engines if self.engines is not None else (
-            bool(set(engine.only_for) & set(self.notes)) if engine.only_for else not engine.by_name)
+            not engine.only_for or bool(set(engine.only_for) & set(self.notes)))
         return (asked and engine.index not in self.without
                 and needed <= set(engine.notes) and not set(self.without_notes) & set(engine.notes))
 

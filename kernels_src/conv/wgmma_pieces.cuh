@@ -111,9 +111,10 @@ template <class Tile> struct Pieces : Windows<Tile, bk> {
         unsigned low, high;
         int next, second;
         unsigned part;                                   // of a stage: where the group's begins
-        DEVICE unsigned at(unsigned stage) const { return stage + part; }
+        // Behind the 18 bits of an address lies the rank of the block in its cluster.
+        DEVICE unsigned at(unsigned stage) const { return low | (stage + part & 0x3FFFF) >> 4; }
         DEVICE uint64_t product(unsigned at, int kk) const {
-            return uint64_t(high) << 32 | ((low | at >> 4) + kk % 2 * next + kk / 2 * second);
+            return uint64_t(high) << 32 | (at + kk % 2 * next + kk / 2 * second);
         }
     };
     static DEVICE Lies lies(int section, int rows, unsigned part) {

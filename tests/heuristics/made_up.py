@@ -56,10 +56,9 @@ class Made(engine.Engine):
     (microseconds, bytes of scratch)}}; for "*" what it has no other for. ``asked``: whose cost was asked."""
     knobs = (Knob("n", lo=0, hi=99),)
 
-    def __init__(self, index, takes, us, least=0.0, notes=(), only_for=(), does_fuse=False, by_name=False):
+    def __init__(self, index, takes, us, least=0.0, notes=(), only_for=(), does_fuse=False):
         self.index, self.takes, self.us, self.least = index, takes, us, least
         self.notes, self.only_for, self.does_fuse, self.asked = notes, only_for, does_fuse, []
-        self.by_name = by_name
 
     def _row(self, p):
         found = self.us.get(named(p.graph, p.region.mask), self.us.get("*"))

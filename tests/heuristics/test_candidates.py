@@ -126,8 +126,7 @@ def test_every_engine_that_takes_a_node_is_a_candidate():
     for line in (CONV, "matmul 256x512 512x256 f16", "softmax_fwd 64x1000 f16"):
         graph = of(line)
         match = Match.single(graph, 0)
-        takers = [e for e in engines_for(match.op)
-                  if not (e.only_for or e.by_name) and e.accepts(match, H200)]
+        takers = [e for e in engines_for(match.op) if not e.only_for and e.accepts(match, H200)]
         found = candidates(graph, H200)
         assert len(found) == len(takers) > 2
         assert {(c.engine, c.us) for c in found} == {

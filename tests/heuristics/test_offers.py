@@ -203,14 +203,12 @@ def test_another_graph_on_the_same_terms():
     (Wish(without_notes=("tensor_core", "winograd"), engines=(2, 3, 4)), [2]),
     (Wish(without_notes=("deterministic",)), [5]),
     (Wish(engines=()), []),
-    (Wish(engines=(5, 6)), [5, 6]),
 ])
 def test_who_is_allowed(wish, allowed):
     table = [Made(2, ALONE, {}, notes=("deterministic",)),
              Made(3, ALONE, {}, notes=("deterministic", "tensor_core")),
              Made(4, ALONE, {}, notes=("deterministic", "winograd"), only_for=("winograd", "other")),
-             Made(5, ALONE, {}, notes=("tensor_core",)),
-             Made(6, ALONE, {}, notes=("tensor_core",), by_name=True)]
+             Made(5, ALONE, {}, notes=("tensor_core",))]
     found = [(engine.index, wish.allows(engine)) for engine in table]
     assert found == [(engine.index, engine.index in allowed) for engine in table]
 

@@ -218,12 +218,11 @@ def test_every_algorithm_is_served(direction):
 
 
 def test_every_convolution_engine_serves_an_algorithm():
-    """But those for groups of few channels, with operations in front, which v5 does not have, or by name."""
+    """But those for groups of few channels, or with operations in front, which v5 does not have."""
     algorithms = {table.op: {row.algo for row in table.rows} for table in TABLES.values()}
     declared = {engine.index: set(engine.v5) for engine in engines.TABLE if engine.op in algorithms}
     without = {index for index, words in declared.items() if not words}
-    assert without == {103, 104, 107, 108, 121, 122, 125, 128, 141, 142, 145, 148, 153, 156, 160, 161, 162,
-                       166, 167}
+    assert without == {103, 104, 107, 108, 121, 122, 125, 128, 141, 142, 145, 148, 153, 156, 160, 161, 162}
     assert all(set(engine.v5) <= algorithms.get(engine.op, set()) for engine in engines.TABLE)
 
 
@@ -282,7 +281,7 @@ def problem(direction, layout, format, dtype=HALF, n=8, c=64, k=128, size=28):
 def test_algorithms_differ_in_what_runs(device, direction, layout, format, algorithms):
     """f16 on tensor cores where the row names them, on CUDA cores where it does not. ``110/117``: on sm_80
     and on the H200."""
-    found = choices(direction, DEVICES[device], problem(direction, layout, format))
+    found = choices(direction, DEVICES[device], problem(direction, layout, format, n=32))
     pairs = [pair.replace("/", "=").split("=") for pair in algorithms.split()]
     assert {word: choice.engine.index for word, choice in found.items()} == {
         pair[0]: int(pair[-1 if device == "h200" else 1]) for pair in pairs}

@@ -21,6 +21,7 @@ from .halo import ConvDgradHalo, ConvFpropHalo
 from .inner import InnerConv
 from .view import Lifted
 from .wgmma import ConvFpropWgmma
+from .wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
 from .wgrad_halo import ConvWgradHalo
 from .wgrad_mma import ConvWgradMma
 from .wgrad_wgmma import ConvWgradWgmma
@@ -125,13 +126,13 @@ class JoinedGroups(InnerConv):
 class ConvFpropJoinedGroups(JoinedGroups):
     """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 104, core(ConvFprop)
-    inner = (ConvFpropWgmma(), ConvFpropMma(), ConvFpropHalo())
+    inner = (ConvFpropWgmma(), ConvFpropMma(), ConvFpropHalo(), ConvFpropWgmmaPieces())
 
 
 class ConvDgradJoinedGroups(JoinedGroups):
     """Filters of several groups become those of one of 64 channels or more, with zeros between them."""
     index, takes = 122, core(ConvDgrad)
-    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo())
+    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo(), ConvDgradWgmmaPieces())
 
 
 class ConvWgradJoinedGroups(JoinedGroups):

@@ -27,6 +27,7 @@ from .mirrored import ConvDgradMirrored, ConvFpropMirrored, ConvWgradMirrored
 from .mma import CHUNK, no_pixel_stride
 from .subpixel import ConvDgradSubpixel
 from .wgmma import ConvFpropWgmma
+from .wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
 from .wgrad_first import ConvWgradFirst
 from .wgrad_halo import ConvWgradHalo
 from .wgrad_mma import ConvWgradMma
@@ -190,7 +191,7 @@ class ConvFpropRepack(Repack):
     index, takes = 106, core(ConvFprop)
     v5 = ("IMPLICIT_PRECOMP_GEMM",)
     inner = (ConvFpropFirst(), ConvFpropHalo(), ConvFpropWgmma(), ConvFpropMma(), ConvFpropJoinedGroups(),
-             ConvFpropMirrored())
+             ConvFpropMirrored(), ConvFpropWgmmaPieces())
     lined = (ConvFpropWgmma(),)
 
 
@@ -199,7 +200,7 @@ class ConvDgradRepack(Repack):
     index, takes = 124, core(ConvDgrad)
     v5 = ("ALGO_1",)
     inner = (ConvDgradFew(), ConvDgradHalo(), ConvDgradWgmma(), ConvDgradMma(), ConvDgradJoinedGroups(),
-             ConvDgradMirrored(), ConvDgradSubpixel())
+             ConvDgradMirrored(), ConvDgradSubpixel(), ConvDgradWgmmaPieces())
     lined = (ConvDgradWgmma(),)
 
 

@@ -19,6 +19,7 @@ from .dgrad_wgmma import ConvDgradWgmma
 from .halo import ConvDgradHalo
 from .inner import InnerConv
 from .view import Lifted
+from .wgmma_pieces import ConvDgradWgmmaPieces
 
 MOST = 512                                       # channels of the pixels that are joined
 
@@ -42,7 +43,7 @@ class ConvDgradSubpixel(InnerConv):
     filters is zero where a pixel meets no tap."""
     index, takes = 171, core(ConvDgrad)
     v5 = ("ALGO_1",)
-    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo())
+    inner = (ConvDgradWgmma(), ConvDgradMma(), ConvDgradHalo(), ConvDgradWgmmaPieces())
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)

@@ -66,9 +66,7 @@ class PieceWindows(Windows):
 
 class ConvWgmmaPieces(ConvWgmma):
     """The base. The filters are read where they lie, or from a copy with the channels innermost that are
-    added up, in whole lines. They serve who names them: of 43 random problems of multiples of 8 channels two
-    were wrong on an H200, which the interpreter computes right."""
-    by_name = True
+    added up, in whole lines."""
     source = "conv/conv_wgmma_pieces.cu"
     knobs = (Knob("tile", tuple(t for t in TILES if kernels.has(f"conv_wgmma_pieces_f16_{t}"))), *KNOBS[1:])
     plain: ClassVar[str]                         # the engine of whole lines
@@ -173,6 +171,7 @@ class ConvFpropWgmmaPieces(ConvWgmmaPieces):
     pieces of 32, 16 and 8 channels, those of several taps for a step."""
     index = 166
     takes = core(ConvFprop, behind=many(Pointwise))
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
     plain = "conv_fprop_wgmma"
 
     @staticmethod
@@ -197,6 +196,7 @@ class ConvDgradWgmmaPieces(ConvWgmmaPieces):
     filters innermost."""
     index = 167
     takes = core(ConvDgrad, behind=many(Pointwise))
+    v5 = ("ALGO_1",)
     plain = "conv_dgrad_wgmma"
 
     def refuse(self, p, dev):

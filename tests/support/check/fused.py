@@ -8,7 +8,7 @@ import numpy as np
 
 from cydnn import device as devices, kernels, plan
 from cydnn.graph import Graph, Node, Tensor
-from cydnn.heuristics import Wish, candidates
+from cydnn.heuristics import candidates
 from cydnn.ops import Pointwise
 from cydnn.tensor import TensorDesc
 
@@ -39,8 +39,7 @@ def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
 
 def choice_of(engine, graph, facts, is_meant):
     """The choice of one part, by an engine in the first configuration that is meant."""
-    choice = next(c for c in candidates(graph, facts, Wish(engines=(engine.index,)))
-                  if [p.engine for p in c.parts] == [engine])
+    choice = next(c for c in candidates(graph, facts) if [p.engine for p in c.parts] == [engine])
     return configured(choice, facts, is_meant)
 
 
