@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...kernels.expressions import ceil_div
-from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Transform
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad
 from ...status import BadParam
 from ...steps import placed
 from ...tensor import TensorDesc
 from ..engine import Config, Engine, no_elements, no_variant, wrong_device
-from ..layout.tensor_ops import TransformAny
-from ..layout.transform_tma import TransformTma
-from ..layout.transform_transpose import TransformTranspose
-from ..nested import AFTER_US, NestedOp, NestedOperand
+from ..layout.copies import copied
+from ..nested import AFTER_US, NestedOperand
 from ..tile.line import LINES
 from .dgrad_few import ConvDgradFew
 from .dgrad_mma import ConvDgradMma
@@ -33,7 +31,6 @@ from .wgrad_halo import ConvWgradHalo
 from .wgrad_mma import ConvWgradMma
 from .wgrad_wgmma import ConvWgradWgmma
 
-COPIES = (TransformTranspose(), TransformTma(), TransformAny())
 LINE = LINES["f16"].elements
 PART = 1.13                                      # of a convolution whose last line of channels is not whole
 
@@ -153,7 +150,7 @@ class Repack(Engine):
             ours, is_read = NestedOperand(seen, where[uid]), name in p.op.reads
             x, y = (theirs, ours) if is_read else (ours, theirs)
             numbers = {} if is_read else dict(beta=p.scalar("beta"))
-            found[name] = NestedOp(Transform(), COPIES, numbers, x=x, y=y)
+            found[name] = copied(x, y, **numbers)
         return found
 
     # ---- Choice ----
