@@ -18,12 +18,16 @@ EACH = pytest.mark.parametrize("op", ENGINES, ids=lambda op: op.name)
 
 
 def drawn(rng, op_class) -> Problem:
+    """Windows, or patches beside each other."""
     kind, rank, groups = rng.choice(["f16", "bf16"]), rng.choice([1, 2, 2, 3]), rng.choice([1, 1, 2])
     each = lambda *values: tuple(rng.choice(values) for _ in range(rank))
     op = op_class(pre_pad=each(0, 1, 2), post_pad=each(0, 1), stride=each(1, 2, 3), dilation=each(1, 1, 2),
                   mode=rng.choice(["cross_correlation", "convolution"]))
     taps, c, k = each(1, 2, 3, 4), groups * rng.choice([1, 3, 5, 8]), groups * rng.choice([7, 8, 40])
     image = [(n - 1) * gap + rng.randint(1, 7) for n, gap in zip(taps, op.dilation)]
+    if rng.random() < 0.5:
+        taps, c = each(2, 4), groups * rng.choice([1, 3, 4])
+        op, image = op_class(stride=taps, mode=op.mode), [n * rng.choice([1, 2, 3]) for n in taps]
     x, w = (rng.randint(1, 3), c, *image), (k, c // groups, *taps)
     dims, layout = dict(zip(op.parts, (x, w, op.out_dims(x, w)))), rng.choice(["nchw", "nhwc"])
     desc = lambda name: TensorDesc.packed(kind, dims[name], layout)
@@ -35,6 +39,18 @@ def drawn(rng, op_class) -> Problem:
 @pytest.mark.parametrize("seed", range(8))
 def test_random_problems(op, seed):
     hopper.check_drawn(ENGINES[op], lambda rng: drawn(rng, op), seed)
+
+
+@EACH
+@pytest.mark.parametrize("form, neighbours", [
+    ("n1c3h28w28 k8r14s14 stride14 bf16 nhwc", 2), ("n1c3h32w32 k8r16s16 stride16 f16", 8),
+    ("n1c3h32w32 k8r16s16 stride16 mode=convolution f16", 1), ("n1c4h8w8 k8r3s3 pad1 f16 nhwc", 4),
+    ("n1c3h9w8 k8r4s4 stride=3,4 pad=1,0 bf16 nhwc", 4), ("n1c3h8w8 k8r4s4 stride=4,2 pad=0,1 bf16 nhwc", 1),
+    ("n1c3h8w8 k8r4s4 stride4 align=2 bf16 nhwc", 1)])
+def test_neighbours_of_a_load(op, form, neighbours):
+    p = match(Problem.parse(f"{op.name} {form}"))
+    unfold = ENGINES[op].plan(p, H200, ENGINES[op].best(p, H200))[0]
+    assert unfold.kernel == f"conv_im2col_{p.x.dtype}_{neighbours}"
 
 
 @EACH

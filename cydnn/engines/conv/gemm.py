@@ -10,13 +10,17 @@ from ...ops import ConvFprop, ConvWgrad, Matmul
 from ...steps import Launch, Pointer, placed
 from ...tensor import TensorDesc
 from ..engine import Engine, merged, no_variant, wrong_device
+from ..layout.copies import copied
+from ..nested import AFTER_US, NestedOp, NestedOperand
 from ..tile.matrices import too_many
 from . import mma
 from .view import Lifted, depth_digits
 
-START_US, EFFICIENCY = 4.0, 0.3                  # of the launch that unfolds, on an H200
-WARP, SCATTERED = 32, 8                          # threads; places of memory that they read in the time of
-                                                 # their instructions
+START_US, EFFICIENCY = 2.5, 0.46                 # of the launch that unfolds, on an H200
+CHUNK_BYTES = 16                                 # of a row: a thread's
+CLOCKS = 1.0, 0.35                               # of an SM for a chunk, and for each of its loads
+ODD_US = 3.4e-6                                  # of an element of rows that no 16 bytes divide, on an H200
+THREADS = 512                                    # of an SM, before they get more rows each
 WINDOWS, GIVEN, OUT = 1, 2, 3                    # uids of the product's operands
 
 
@@ -78,14 +82,22 @@ class Unfolded(Engine):
     @staticmethod
     def _row_step(p) -> int:
         """Elements of a row: whole 16 bytes."""
-        unit = 16 // p.x.dtype.bytes
-        return ceil_div(Unfolded._depth(p), unit) * unit
+        return Unfolded._row_chunks(p) * Unfolded._chunk(p)
+
+    @staticmethod
+    def _chunk(p) -> int:
+        """Elements of 16 bytes."""
+        return 8 * CHUNK_BYTES // p.x.dtype.bits
+
+    @staticmethod
+    def _row_chunks(p) -> int:
+        return ceil_div(Unfolded._depth(p), Unfolded._chunk(p))
 
     def product(self, p) -> Match:
         """The matmul, of WINDOWS and GIVEN to OUT; groups are batches."""
         raise NotImplementedError
 
-    def given(self, p, steps: list) -> Pointer:
+    def given(self, p, dev, steps: list) -> Pointer:
         """Where the other operand lies; a copy becomes one of the steps."""
         raise NotImplementedError
 
@@ -101,12 +113,12 @@ class Unfolded(Engine):
         return self._products(p, dev)[0].configs(self.product(p), dev)
 
     def least_us(self, p, dev):
-        """One read of x and one write of all windows."""
-        lanes = self._lanes(p) * self._vector(p)
-        row = ceil_div(self._depth(p), lanes) * lanes        # with what idle threads would write
-        moved = p.x.dtype.bytes_of(p.x.count + self._windows(p) * row)
-        slower = max(WARP / self._run(p) / SCATTERED, 1.0)
-        return START_US + dev.launch_us + slower * moved / (EFFICIENCY * dev.bandwidth_gbs) * 1e-3
+        """One read of x and one write of all windows, or the loads that this takes."""
+        chunks = self._chunks(p)
+        moved = p.x.dtype.bytes_of(p.x.count) + chunks * CHUNK_BYTES
+        clocks = CLOCKS[0] + CLOCKS[1] * self._chunk(p) / self._vector(p)
+        us = max(1e-3 * moved / (EFFICIENCY * dev.bandwidth_gbs), chunks * clocks / (dev.sms * dev.clock_mhz))
+        return START_US + dev.launch_us + us
 
     def cost(self, p, dev, config):
         return self.least_us(p, dev) + self._products(p, dev)[0].cost(self.product(p), dev, config)
@@ -123,14 +135,14 @@ class Unfolded(Engine):
         last = [(r - 1) * d if flipped else 0 for r, d in zip(taps, dilation)]
         digits = depth_digits((w.c, 0), ((n, 0) for n in taps), inner)
         args = dict(x=p.ptr("x"), to=windows, rows=rows, depth=self._depth(p),
-                    lanes_log=self._lanes(p).bit_length() - 1, row_step=self._row_step(p),
-                    channel_inner=int(inner), out=Lifted.of(p.operands[out]).size,
+                    lanes_log=self._lanes(p).bit_length() - 1, each=self._each(p, dev),
+                    row_step=self._row_step(p), channel_inner=int(inner), out=Lifted.of(p.operands[out]).size,
                     digit=[n for n, _ in digits[:3]], size=x.size, stride=stride,
                     first=[a - b for a, b in zip(last, (0,) * fill + pre)],
                     step=[-d if flipped else d for d in dilation],
                     x_n=x.n_step, x_group=w.c * x.c_step, x_c=x.c_step, x_s=x.steps)
         steps = [Launch(f"conv_im2col_{p.x.dtype}_{self._vector(p)}", args, dict(groups=groups))]
-        where = {WINDOWS: windows, GIVEN: self.given(p, steps), OUT: p.ptr(p.op.writes[0])}
+        where = {WINDOWS: windows, GIVEN: self.given(p, dev, steps), OUT: p.ptr(p.op.writes[0])}
         return [*steps, *placed(self._products(p, dev)[0].plan(self.product(p), dev, config), where)]
 
     @staticmethod
@@ -140,27 +152,58 @@ class Unfolded(Engine):
 
     @staticmethod
     def _lanes(p) -> int:
-        """Threads that follow each other along a row: all of a block, or fewer for short ones."""
-        used = ceil_div(Unfolded._depth(p), Unfolded._vector(p))
-        return min(1 << max(used - 1, 0).bit_length(), 256)
+        """Threads that follow each other along a row: a power of two that leaves fewest without a place."""
+        used = Unfolded._row_chunks(p)
+        some = [1 << i for i in range(6) if 1 << i < 2 * used]
+        return min(some[-3:], key=lambda lanes: (ceil_div(used, lanes) * lanes, -lanes))
 
     @staticmethod
-    def _run(p) -> int:
-        """Elements of a row that are neighbours in x."""
-        w, run, step = p.operands[p.op.parts[1]], 1, 1
-        taps = [(w.dims[-1], p.x.strides[-1] * p.op.geometry(w.rank)[3][-1])]
-        for size, stride in [(w.c, p.x.strides[1]), *taps] if Unfolded._is_inner(w) else taps:
-            if stride == step:
-                run, step = run * size, step * size
-        return run
+    def _chunks(p) -> int:
+        """Of all rows, with those of threads without a place."""
+        lanes = Unfolded._lanes(p)
+        return Unfolded._windows(p) * ceil_div(Unfolded._row_chunks(p), lanes) * lanes
 
     @staticmethod
+    def _each(p, dev) -> int:
+        """Rows of a thread: many, where there is enough to do."""
+        return next((n for n in (32, 16, 8) if Unfolded._chunks(p) >= n * THREADS * dev.sms), 4)
+
+    @staticmethod
+    @once_per_match
     def _vector(p) -> int:
-        """Neighbouring channels of an access: 8, or 1."""
-        w, steps = p.operands[p.op.parts[1]], [s for d, s in zip(p.x.dims, p.x.strides) if d > 1]
-        is_wide = (p.x.dtype.bits == 16 and Unfolded._is_inner(w) and w.c % 8 == 0 and p.x.strides[1] == 1
-                   and p.x.alignment >= 16 and all(s % 8 == 0 for s in steps if s != 1))
-        return 8 if is_wide else 1
+        """Elements of a row that one load has: neighbours in x, inside of it all or none, at addresses that
+        are multiples of their size."""
+        x, w = p.x, p.operands[p.op.parts[1]]
+        pre, post, stride, dilation = p.op.geometry(w.rank)
+        is_whole, way = [a == b == 0 for a, b in zip(pre, post)], -1 if p.op.mode == "convolution" else 1
+        taps = [*zip(w.spatial, (way * s * d for s, d in zip(x.strides[2:], dilation)), is_whole)][::-1]
+        channel, run, apart = (w.c, x.strides[1], True), [], []
+        for size, step, inside in (channel, *taps) if Unfolded._is_inner(w) else (*taps, channel):
+            if not apart and step == prod(n for n, _ in run):
+                run.append((size, inside))
+            elif size > 1:
+                apart.append(step)
+        out = p.operands[p.op.parts[2]].spatial
+        apart += [s * d for s, d, n in zip(x.strides[2:], stride, out) if n > 1]
+        apart += [x.strides[0]] * (x.n > 1) + [w.c * x.strides[1]] * (Unfolded._groups(p) > 1)
+
+        def fits(count):
+            before = [prod(n for n, _ in run[:i]) for i in range(len(run))]
+            return (prod(n for n, _ in run) % count == 0 and 8 * x.alignment % (count * x.dtype.bits) == 0
+                    and not any(step % count for step in apart)
+                    and all(inside for (_, inside), step in zip(run, before) if step % count))
+        return next((n for n in (8, 4, 2) if n <= Unfolded._chunk(p) and fits(n)), 1)
+
+
+def _across(d: TensorDesc) -> TensorDesc:
+    """Its matrices, rows as columns."""
+    turn = lambda values: (*values[:-2], values[-1], values[-2])
+    return TensorDesc(d.dtype, turn(d.dims), turn(d.strides))
+
+
+def odd_us(out, row: int) -> float:
+    """Of the way out in rows of so many elements, which whole 16 bytes may divide or not."""
+    return ODD_US * out.count if row * out.dtype.bits % (8 * CHUNK_BYTES) else 0.0
 
 
 def _match(p, a: Tensor, b: Tensor, c: Tensor) -> Match:
@@ -185,15 +228,21 @@ class ConvFpropGemm(Unfolded):
         k, y = p.w.n // groups, p.y
         across, outer = y.strides[1] if y.c > 1 else 1, pixel_dims(y)
         sizes, strides = zip(*outer)
-        steps = [prod(sizes[i + 1:]) * step for i in range(len(sizes))]
-        some = (1,) * (len(sizes) - 1)
+        steps, still = [prod(sizes[i + 1:]) * step for i in range(len(sizes))], (0,) * (len(sizes) - 1)
         a = TensorDesc(p.x.dtype, (groups, *sizes, depth), (prod(sizes) * step, *steps, 1))
-        b = TensorDesc(p.w.dtype, (groups, *some, depth, k), (k * depth, *(0 for _ in some), 1, depth))
+        b = TensorDesc(p.w.dtype, (groups, *(1 for _ in still), depth, k), (k * depth, *still, 1, depth))
         c = TensorDesc(y.dtype, (groups, *sizes, k), (k * across, *strides, across))
-        return _match(p, Tensor(WINDOWS, a), Tensor(GIVEN, b, alignment=p.w.alignment),
-                      Tensor(OUT, c, alignment=y.alignment))
+        given = Tensor(WINDOWS, a), Tensor(GIVEN, b, alignment=p.w.alignment)
+        out = Tensor(OUT, c, alignment=y.alignment)
+        if across == 1:
+            return _match(p, *given, out)
+        return _match(p, *(d.replace(desc=_across(d.desc)) for d in (*given[::-1], out)))   # rows: channels
 
-    def given(self, p, steps):
+    def cost(self, p, dev, config):
+        row = p.y.c // self._groups(p) if p.y.strides[1] == 1 or p.y.c == 1 else pixel_dims(p.y)[-1][0]
+        return super().cost(p, dev, config) + odd_us(p.y, row)
+
+    def given(self, p, dev, steps):
         return p.ptr("w")
 
 
@@ -222,11 +271,22 @@ class ConvWgradGemm(Unfolded):
     def _is_copied(p) -> bool:
         return len(pixel_dims(p.dy)) > 1
 
-    def cost(self, p, dev, config):
-        return super().cost(p, dev, config) + (mma.copy_us(dev, p.dy) if self._is_copied(p) else 0.0)
+    @once_per_match
+    def copy(self, p) -> NestedOp:
+        """Of dy, to NHWC."""
+        packed = mma.packed_desc(p.dy.desc)
+        given = NestedOperand(p.dy.desc, p.ptr("dy"), p.dy.alignment)
+        return copied(given, NestedOperand(packed, p.scratch(packed.bytes)))
 
-    def given(self, p, steps):
-        return mma.packed_operand(p, "dy", steps) if self._is_copied(p) else p.ptr("dy")
+    def cost(self, p, dev, config):
+        copy = self.copy(p).choice(dev)[0] + AFTER_US if self._is_copied(p) else 0.0
+        return super().cost(p, dev, config) + copy
+
+    def given(self, p, dev, steps):
+        if not self._is_copied(p):
+            return p.ptr("dy")
+        steps += self.copy(p).steps(dev)
+        return self.copy(p).where[2]
 
     @once_per_match
     def product(self, p):

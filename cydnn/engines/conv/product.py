@@ -10,11 +10,10 @@ from ..engine import Engine, no_elements, no_variant, wrong_device
 from ..nested import AFTER_US, NestedOp, NestedOperand
 from ..tile.sums import ADDERS
 from . import mma
-from .gemm import pixel_dims
+from .gemm import odd_us, pixel_dims
 from .view import plain_geometry
 
 MOST_BYTES = 256 << 20                           # of the products of single images in the workspace
-ODD_US = 3.4e-6                                  # of an element of rows that no 16 bytes divide, on an H200
 
 
 class Product(Engine):
@@ -86,6 +85,20 @@ class Product(Engine):
         given = {name: p.scalar(name) for name in numbers}
         return NestedOp(Matmul(compute=p.op.compute), self.products, given, **operands)
 
+    @staticmethod
+    def is_across(out) -> bool:
+        """Rows of the product are pixels."""
+        return out.strides[1] == 1 and out.c > 1
+
+    def image(self, p, source: str, out: str, gathers: bool) -> NestedOp:
+        """One image as a product of the other and the filters, which are turned where it ``gathers``: rows
+        are channels, or pixels."""
+        across = self.is_across(p.operands[out])
+        a, b = self.filters(p, across=gathers != across), self.pixels(p, source, across)
+        if across:
+            a, b = b, a
+        return self.matmul(p, ("alpha", "beta"), a=a, b=b, c=self.pixels(p, out, across))
+
     def nested(self, p) -> list[NestedOp]:
         """What it is made of, in order."""
         raise NotImplementedError
@@ -93,36 +106,36 @@ class Product(Engine):
     @once_per_match
     def cost(self, p, dev, config):
         found = [step.choice(dev)[0] for step in self.nested(p)]
-        out = p.operands[p.op.writes[0]]
-        is_odd = p.op.writes[0] != p.op.parts[1] and prod(out.spatial) * out.dtype.bytes % 16
-        return sum(found) + AFTER_US * (len(found) - 1) + (ODD_US * out.count if is_odd else 0.0)
+        out, is_filter = p.operands[p.op.writes[0]], p.op.writes[0] == p.op.parts[1]
+        row = out.c // plain_geometry(p).groups if self.is_across(out) else prod(out.spatial)
+        return sum(found) + AFTER_US * (len(found) - 1) + (0.0 if is_filter else odd_us(out, row))
 
     def plan(self, p, dev, config):
         return [launch for step in self.nested(p) for launch in step.steps(dev)]
 
 
 class ConvFpropProduct(Product):
-    """y[image] = w @ x[image]: rows are channels, columns are pixels, which may be contiguous (NCHW)."""
+    """y[image] = w @ x[image]: rows are channels, columns are pixels, which may be contiguous (NCHW); in NHWC
+    the other way round."""
     index = 105
     takes = core(ConvFprop)
     v5 = ("GEMM",)
 
     @once_per_match
     def nested(self, p):
-        return [self.matmul(p, ("alpha", "beta"), a=self.filters(p), b=self.pixels(p, "x"),
-                            c=self.pixels(p, "y"))]
+        return [self.image(p, "x", "y", gathers=False)]
 
 
 class ConvDgradProduct(Product):
-    """dx[image] = w^T @ dy[image]: rows are channels, columns are pixels, which may be contiguous (NCHW)."""
+    """dx[image] = w^T @ dy[image]: rows are channels, columns are pixels, which may be contiguous (NCHW); in
+    NHWC the other way round."""
     index = 123
     v5 = ("ALGO_1",)
     takes = core(ConvDgrad)
 
     @once_per_match
     def nested(self, p):
-        return [self.matmul(p, ("alpha", "beta"), a=self.filters(p, across=True), b=self.pixels(p, "dy"),
-                            c=self.pixels(p, "dx"))]
+        return [self.image(p, "dy", "dx", gathers=True)]
 
 
 class ConvWgradProduct(Product):
