@@ -30,30 +30,34 @@ extern "C" __global__ __launch_bounds__(256) void KERNEL(
     if (pixel >= unsigned(pixels)) return;
     unsigned at[3], n = pixel;
     UNROLL for (int d = 2; d >= 0; --d) n = size[d].divmod(n, at[d]);
-    // Of a dim: the first tap that comes from a pixel of dy, that pixel, and how far the next one's is.
-    int tap[3], from[3], back[3];
+    // Of a dim: the first tap that comes from a pixel of dy and what is behind the last, that pixel, and how
+    // far the next one's is.
+    int tap[3], end[3], from[3], back[3];
     UNROLL for (int d = 0; d < 3; ++d) {
         const int by = stride[d].by, more = ceil_div((taps[d] - 1) * dilation[d], by);   // none is below 0
         int x = int(at[d]) + pad[d] + more * by;
         unsigned rest = 1;
-        tap[d] = taps[d], from[d] = 0, back[d] = every[d] * dilation[d] / by;
+        tap[d] = end[d] = taps[d], from[d] = 0, back[d] = every[d] * dilation[d] / by;
         for (int t = 0; t < min(every[d], taps[d]) && rest; ++t, x -= dilation[d]) {
             const int p = stride[d].divmod(x, rest);
             if (rest == 0) tap[d] = t, from[d] = p - more;
         }
+        const int outside = from[d] - (dy_size[d] - 1);
+        if (outside > 0) {
+            const int steps = ceil_div(outside, back[d]);
+            tap[d] = min(tap[d] + i64(steps) * every[d], i64(taps[d])), from[d] -= steps * back[d];
+        }
+        end[d] = from[d] < 0 ? tap[d] : min(i64(taps[d]), tap[d] + i64(from[d] / back[d]) * every[d] + 1);
     }
     windows += (first + int(blockIdx.y) * channel_step) * row_step;
     acc_t<T> sum = 0;
-    for (int t = tap[0], o = from[0]; t < taps[0]; t += every[0], o -= back[0]) {
-        if (unsigned(o) >= unsigned(dy_size[0])) continue;
-        for (int r = tap[1], p = from[1]; r < taps[1]; r += every[1], p -= back[1]) {
-            if (unsigned(p) >= unsigned(dy_size[1])) continue;
+    for (int t = tap[0], o = from[0]; t < end[0]; t += every[0], o -= back[0])
+        for (int r = tap[1], p = from[1]; r < end[1]; r += every[1], p -= back[1]) {
             const i64 row = ((i64(n) * dy_size[0] + o) * dy_size[1] + p) * dy_size[2];
             const auto* line = windows + row + (t * tap_step[0] + r * tap_step[1]) * row_step;
-            for (int s = tap[2], q = from[2]; s < taps[2]; s += every[2], q -= back[2])
-                if (unsigned(q) < unsigned(dy_size[2])) sum += line[s * tap_step[2] * row_step + q];
+            for (int s = tap[2], q = from[2]; s < end[2]; s += every[2], q -= back[2])
+                sum += line[s * tap_step[2] * row_step + q];
         }
-    }
     T* to = dx + n * dx_n + i64(blockIdx.y) * dx_c;
     UNROLL for (int d = 0; d < 3; ++d) to += at[d] * dx_s[d];
     *to = from_acc<T>(beta != 0 ? sum + beta * to_acc(*to) : sum);
