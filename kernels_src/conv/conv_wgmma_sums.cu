@@ -18,7 +18,8 @@ smem    = "33024 + 1024 + 198400 // ((TILE_M + TILE_N) * 128) * ((TILE_M + TILE_
 extra   = ["blocks"]
 needs   = ["m >= 1", "n >= 1", "k >= 1", "k % {line(T)} == 0", "1 <= moments <= 2",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
-           "4 <= rank and rank <= 5", "order[4] == 1 or channels % {line(T)} == 0", "y_form in (0, 1, 3)",
+           "4 <= rank and rank <= 5", "y_form in (0, 1, 3)",
+           "order[4] == 1 or channels % {line(T) if W_MAJOR == 'bn' else 8} == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = []

@@ -22,7 +22,7 @@ needs   = ["m >= 1", "n >= 1", "k >= 1", "k % {line(T)} == 0", "split_k % {line(
            "split_k * (splits - 1) < k", "splits == 1 or parts == 1",
            "is_tile_order(order, ceil_div(m, TILE_M), ceil_div(n, TILE_N), order[4])",
            "4 <= rank and rank <= 5", "order[4] == 1 or splits == 1",
-           "order[4] == 1 or channels % {line(T)} == 0",
+           "order[4] == 1 or channels % {line(T) if W_MAJOR == 'bn' else 8} == 0",
            "ceil_div(m, TILE_M) * ceil_div(n, TILE_N) * order[4] * splits < 2147483648"]
 marks   = ["ahead", "epilogue", "pairs"]
 problems = ["""{'conv_fprop' if W_MAJOR == 'bk' else 'conv_dgrad'} \

@@ -10,6 +10,9 @@ from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, Pointwise
 from ...steps import Launch
+from ...tensor import TensorDesc
+from ..layout.copies import copied
+from ..nested import AFTER_US, NestedOp, NestedOperand
 from ..tile import sums
 from ..tile.cost import TILES, order
 from ..tile.line import GROUP_ROWS, Line, line_of
@@ -70,6 +73,12 @@ def _class_maps(p, g) -> tuple:
     return tuple(replace(one, corners=((0, 0), (0, 0)), steps=(1, 1, 1, 1)) for one in found)
 
 
+def is_turned(p) -> bool:
+    """Filters of several groups, of which whole lines would have those of the next one."""
+    g = mma.geometry(p)
+    return g.groups > 1 and g.k % line_of(p).elements > 0 and set(g.stride) == {1}
+
+
 class ConvDgradWgmma(ConvWgmma):
     """The convolution of dy with the filters from their last tap on: TMA brings pixels of dy, wgmma reads the
     filters across. Strides other than 1 by classes of pixels, in one launch. Channels are innermost; deep
@@ -95,7 +104,42 @@ class ConvDgradWgmma(ConvWgmma):
             return _classes(p)
         first = tuple(a - (r - 1) * d for a, r, d in zip(g.pad, g.taps, g.dilation))
         return Windows("dy", g.out, g.size, g.taps, (1, 1, 1), first, g.dilation, g.k, g.c, g.groups,
-                       not g.is_flipped, "bn")
+                       not g.is_flipped, "bk" if is_turned(p) else "bn")
+
+    def refuse_others(self, p, v, lead, g):
+        if is_turned(p) and in_lines(p.w) and mma.pixel_stride(p.w) is None:
+            yield from mma.no_pixel_stride("w", p.w)
+        else:
+            yield from super().refuse_others(p, v, lead, g)
+
+    # ---- Filters of groups that are no whole lines: a copy, the filters innermost ----
+
+    @once_per_match
+    def turn(self, p) -> NestedOp:
+        """Of the filters and channels of all groups, tap after tap."""
+        w, groups, taps = p.w, mma.geometry(p).groups, prod(p.w.spatial)
+        k, (filter_step, channel_step) = w.n // groups, w.strides[:2]
+        dims = taps, k, groups, w.c
+        given = TensorDesc(w.dtype, dims, (mma.pixel_stride(w), filter_step, k * filter_step, channel_step))
+        turned = TensorDesc(w.dtype, dims, (w.n * w.c, 1, w.c * k, k))
+        return copied(NestedOperand(given, p.ptr("w"), w.alignment),
+                      NestedOperand(turned, p.scratch(turned.bytes)))
+
+    def filters_read(self, p):
+        if not is_turned(p):
+            return super().filters_read(p)
+        k, rows = p.w.n // mma.geometry(p).groups, mma.geometry(p).groups * p.w.c
+        taps = TensorDesc.packed(p.w.dtype, (rows, k, *p.w.spatial), "nhwc").strides[2:]
+        return TensorDesc(p.w.dtype, (rows, k, *p.w.spatial), (k, 1, *(step * rows for step in taps)))
+
+    def filters(self, p, dev, steps):
+        if not is_turned(p):
+            return super().filters(p, dev, steps)
+        steps += self.turn(p).steps(dev)
+        return self.turn(p).where[2]
+
+    def copy_us(self, p, dev):
+        return self.turn(p).choice(dev)[0] + AFTER_US if is_turned(p) else super().copy_us(p, dev)
 
     def boxes(self, p, side=GROUP_ROWS):
         """Of classes: a map of the pixels of each, by the first, where the classes of an image have one size
@@ -136,7 +180,7 @@ class ConvDgradWgmma(ConvWgmma):
             return super().plan(p, dev, config)
         v, (lead, m), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         g, team = mma.geometry(p), getattr(self.cut(p, dev, config), "team", 1)
-        dy, w = self.operands(p, v, tile, steps)
+        dy, w = self.operands(p, v, dev, tile, steps)
         boxes = (self.boxes(p) or ()) if config.get("store", "tma") == "tma" else ()
         maps = (*boxes, *[w] * MAPS)[:MAPS]
         divisors = order(m, tile, v.groups)

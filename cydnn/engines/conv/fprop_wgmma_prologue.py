@@ -80,7 +80,7 @@ class ConvFpropWgmmaPrologue(Engine):
     def plan(self, p, dev, config):
         q, steps, tile = self.product(p), [], TILES[config.tile]
         v, (lead, g), tail = INNER.windows(q), INNER.matrices(q), INNER.tail(q)
-        x, w = INNER.operands(q, v, tile, steps)
+        x, w = INNER.operands(q, v, dev, tile, steps)
         boxes = INNER.boxes(q) if config.store == "tma" else None
         args = dict(x=x, w=w, boxes=boxes or w, **lead.store(q, "y"), alpha=q.scalar("alpha"), m=g.m, n=g.n,
                     k=g.k, y_form=form(boxes, is_fused=True, is_whole=is_whole(g, lead.tensor)), y_m=g.c[0],

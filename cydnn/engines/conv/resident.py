@@ -60,7 +60,7 @@ def us(engine, p, dev, config) -> float:
 
 def launches(engine, p, dev, config) -> list:
     v, (lead, g), steps, columns = engine.windows(p), engine.matrices(p), [], config.resident
-    x, w = engine.operands(p, v, Tile(GROUP_ROWS, columns, 1.0, 1), steps)
+    x, w = engine.operands(p, v, dev, Tile(GROUP_ROWS, columns, 1.0, 1), steps)
     count, tail, boxes = ceil_div(g.n, columns), engine.tail(p), engine.boxes(p, WARP_ROWS)
     args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"),
                 m=g.m, n=g.n, k=g.k, stages=stages(engine, p, dev, columns), columns=count,

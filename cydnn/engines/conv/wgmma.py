@@ -10,7 +10,7 @@ from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...kernels.tensor_map import OFFSETS
 from ...ops import ConvFprop, Pointwise
-from ...steps import TensorMap
+from ...steps import Pointer, TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob, first_then, no_elements
 from ..tile import cost as model, sums
@@ -22,6 +22,7 @@ from ..tile.program import KNOBS, TileProgram
 from ..tile.split_k import DepthSplit
 from ..tile.store import along_m, is_whole, raggedness
 from . import mma, resident
+from .neighbours import reached
 from .view import behind_image
 
 APART = 1.0, 1.45, 2.2                           # of what is moved, by raggedness; fitted to an H200
@@ -140,16 +141,16 @@ class ConvWgmma(WindowProgram):
     knobs = (Knob("tile", tuple(TILES)), *KNOBS[1:], Knob("resident", tuple(resident.SHARE)))
 
     def refuse_others(self, p, v, lead, g):
-        line = line_of(p).elements
-        if v.groups > 1 and v.channels % line:
-            yield (f"channels of {v.image} in a group must be a multiple of {line}; "
+        unit = _chunk(p.w) if v.major == "bk" else line_of(p).elements
+        if v.groups > 1 and v.channels % unit:
+            yield (f"channels of {v.image} in a group must be a multiple of {unit}; "
                    f"got {v.channels} in {v.groups} groups")
         if pixel_step(lead.tensor) is None:
             yield f"{p.op.writes[0]} must have its pixels at one distance; got strides {lead.tensor.strides}"
         if not in_lines(p.w) and mma.pixel_stride(p.w) is None:
             yield from mma.no_pixel_stride("w", p.w)
         else:
-            filters = self._filters(p.ptr("w"), _filters_read(p), v, TILES["128x256"])
+            filters = self._filters(p.ptr("w"), self.filters_read(p), v, TILES["128x256"])
             yield from (f"w: {reason}" for reason in kernels.map_reasons(filters))
 
     @once_per_match
@@ -173,9 +174,23 @@ class ConvWgmma(WindowProgram):
         return behind_image(p, kind, 8 if is_whole(g, lead.tensor) else 1)
 
     def lines(self, p):
-        return p.operands[self.windows(p).image], _filters_read(p)
+        return p.operands[self.windows(p).image], self.filters_read(p)
 
-    # ---- Tensor maps ----
+    def magnitude(self, op, arrays, scalars, results):
+        """The op's, but where lines of a group hold what is no number of the next one."""
+        found, image = op.magnitude(arrays, scalars, results), op.parts[0]
+        groups = (results if image in op.writes else arrays)[image].shape[1] // arrays["w"].shape[1]
+        return found if groups == 1 else reached(op, arrays, scalars, found, groups, LINES["f16"].elements)
+
+    # ---- Filters ----
+
+    def filters_read(self, p) -> TensorDesc:
+        """w as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
+        return p.w if in_lines(p.w) else mma.packed_desc(p.w)
+
+    def filters(self, p, dev, steps: list) -> Pointer:
+        """Where that lies; a copy becomes one of the steps."""
+        return p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
 
     @staticmethod
     def _filters(pointer, w, v, tile) -> TensorMap:
@@ -199,9 +214,12 @@ class ConvWgmma(WindowProgram):
     def kernel(self, p, tile):
         return f"conv_wgmma_{p.w.dtype}_{tile}_{self.windows(p).major}"
 
+    def copy_us(self, p, dev) -> float:
+        """Of a copy of the filters, where there is one."""
+        return 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
+
     def cost(self, p, dev, config):
-        copied = 0.0 if in_lines(p.w) else mma.copies_us(p, dev, "w")
-        return copied + super().cost(p, dev, config)
+        return self.copy_us(p, dev) + super().cost(p, dev, config)
 
     def cut(self, p, dev, config):
         if config.get("resident"):               # nothing is split
@@ -213,16 +231,16 @@ class ConvWgmma(WindowProgram):
         best = min((usual[0], *stay), key=lambda config: self.cost(p, dev, config))
         yield from first_then(best, usual + stay)
 
-    def operands(self, p, v, tile, steps) -> tuple:
+    def operands(self, p, v, dev, tile, steps) -> tuple:
         """The maps of the image and of w, or of its copy, which becomes one of the steps."""
-        pointer = p.ptr("w") if in_lines(p.w) else mma.packed_operand(p, "w", steps)
-        return self._pixels(p, v, tile.m), self._filters(pointer, _filters_read(p), v, tile)
+        filters = self._filters(self.filters(p, dev, steps), self.filters_read(p), v, tile)
+        return self._pixels(p, v, tile.m), filters
 
     def plan(self, p, dev, config):
         if config.get("resident"):
             return resident.launches(self, p, dev, config)
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
-        x, w = self.operands(p, v, tile, steps)
+        x, w = self.operands(p, v, dev, tile, steps)
         boxes, form = self.out(p, config, w)
         args = dict(x=x, w=w, boxes=boxes, **lead.store(p, "y"), alpha=p.scalar("alpha"), m=g.m, n=g.n, k=g.k,
                     y_form=form, y_along_m=along_m(g), y_m=g.c[0], y_n=g.c[1],
@@ -261,11 +279,6 @@ def image_map(p, name: str, width: int, height: int):
     dims = (d.c, *d.spatial[::-1], *(1,) * fill, d.n)
     strides = (*d.strides[:1:-1], *(0,) * fill, d.strides[0])
     return tiled_map(p.ptr(name), d, dims, strides, width, height, 1, 1)
-
-
-def _filters_read(p) -> TensorDesc:
-    """w as the kernel reads it: where it lies, or a copy with channels innermost, in whole 16 bytes."""
-    return p.w if in_lines(p.w) else mma.packed_desc(p.w)
 
 
 def pixel_step(d) -> int | None:

@@ -12,7 +12,7 @@ from ... import kernels
 from ...graph import core, many, once_per_match
 from ...kernels.expressions import ceil_div
 from ...ops import ConvDgrad, ConvFprop, Pointwise
-from ...steps import Launch, Pointer, TensorMap
+from ...steps import Launch, TensorMap
 from ...tensor import TensorDesc
 from ..engine import Knob
 from ..tile.cost import POWER, TILES
@@ -71,14 +71,6 @@ class ConvWgmmaPieces(ConvWgmma):
     knobs = (Knob("tile", tuple(t for t in TILES if kernels.has(f"conv_wgmma_pieces_f16_{t}"))), *KNOBS[1:])
     plain: ClassVar[str]                         # the engine of whole lines
 
-    def filters_read(self, p) -> TensorDesc:
-        """w as the kernel reads it; k and c may have changed their places."""
-        raise NotImplementedError
-
-    def filters(self, p, steps) -> Pointer:
-        """Where that lies; a copy becomes one of the steps."""
-        raise NotImplementedError
-
     def is_copied(self, p) -> bool:
         raise NotImplementedError
 
@@ -99,9 +91,8 @@ class ConvWgmmaPieces(ConvWgmma):
     def cut(self, p, dev, config):
         return TileProgram.cut(self, p, dev, config)
 
-    def cost(self, p, dev, config):
-        copied = mma.copy_us(dev, p.w, WIDTHS[0]) if self.is_copied(p) else 0.0
-        return copied + TileProgram.cost(self, p, dev, config)
+    def copy_us(self, p, dev):
+        return mma.copy_us(dev, p.w, WIDTHS[0]) if self.is_copied(p) else 0.0
 
     def kernel(self, p, tile):
         return f"conv_wgmma_pieces_{p.w.dtype}_{tile}"
@@ -126,7 +117,7 @@ class ConvWgmmaPieces(ConvWgmma):
     def plan(self, p, dev, config):
         v, (lead, g), tile, steps = self.windows(p), self.matrices(p), TILES[config.tile], []
         box, x = box_rows(g.n, tile.n), self._pixels(p, v, tile.m)
-        w = self._filters(self.filters(p, steps), self.filters_read(p), v, tile)
+        w = self._filters(self.filters(p, dev, steps), self.filters_read(p), v, tile)
         maps = {f"{name}{width}".removesuffix("64"): _narrow(one, width, rest) for width in WIDTHS
                 for name, one, rest in (("x", x, x.box[1:]), ("w", w, (box, 1, 1, 1)))}
         boxes, form = self.out(p, config, w)
@@ -186,7 +177,7 @@ class ConvFpropWgmmaPieces(ConvWgmmaPieces):
     def filters_read(self, p):
         return mma.packed_desc(p.w, WIDTHS[0]) if self.is_copied(p) else p.w
 
-    def filters(self, p, steps):
+    def filters(self, p, dev, steps):
         return mma.packed_operand(p, "w", steps, WIDTHS[0]) if self.is_copied(p) else p.ptr("w")
 
 
@@ -222,7 +213,7 @@ class ConvDgradWgmmaPieces(ConvWgmmaPieces):
         strides = (whole, 1, *(s // whole * d.c * whole for s in taps))
         return TensorDesc(d.dtype, (d.c, d.n, *d.spatial), strides)
 
-    def filters(self, p, steps):
+    def filters(self, p, dev, steps):
         d, whole = p.w, mma.padded(p.w.n, WIDTHS[0])
         copy = p.scratch(prod(d.spatial) * d.c * whole * d.dtype.bytes)
         args = {"from": p.ptr("w"), "to": copy, "images": prod(d.spatial), "channels": d.n, "pixels": d.c,
