@@ -4,21 +4,20 @@ not read a channel."""
 from __future__ import annotations
 
 from functools import lru_cache
-from math import gcd
-
-import numpy as np
+from math import gcd, inf
 
 from ...graph import Graph, Match, Node, Tensor, core, once_per_match
 from ...ops import ConvDgrad, ConvFprop, ConvWgrad
 from ...steps import Launch
 from ...tensor import TensorDesc
 from ..engine import no_variant, wrong_device
-from ..nested import AFTER_US
+from ..nested import AFTER_US, NestedOp, NestedOperand
 from .dgrad_mma import ConvDgradMma
 from .dgrad_wgmma import ConvDgradWgmma
 from .fprop_mma import ConvFpropMma
 from .halo import ConvDgradHalo, ConvFpropHalo
 from .inner import InnerConv
+from .neighbours import reached
 from .view import Lifted
 from .wgmma import ConvFpropWgmma
 from .wgmma_pieces import ConvDgradWgmmaPieces, ConvFpropWgmmaPieces
@@ -33,16 +32,17 @@ MOST = 512                                       # of joined groups that are no 
 @lru_cache(maxsize=4096)
 def together(groups: int, channels: int) -> int:
     """How many groups of so many channels become one: whole lines, or the least that have a line's channels
-    and divide them, or all; 0 where none do."""
+    and divide them, or all; 0 where none do, or one has whole lines."""
     whole = LINE // gcd(LINE, max(channels, 1))
     if groups % whole == 0:
         return whole
     found = next((n for n in range(2, groups + 1) if groups % n == 0 and n * channels >= LINE), groups)
-    return found if channels < LINE and found * channels <= MOST else 0
+    return found if channels % LINE and found * channels <= MOST else 0
 
 
 class JoinedGroups(InnerConv):
-    """What the three directions share: the convolution of joined groups, which one of ``inner`` computes."""
+    """What the three directions share: the convolution of joined groups, which one of ``inner`` computes; or
+    one of those that make whole lines and one of the others behind them."""
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
@@ -55,12 +55,14 @@ class JoinedGroups(InnerConv):
             yield f"compute must be f32 for {p.operands[p.op.reads[0]].dtype} tensors; got {p.op.compute}"
         image, filters = (p.operands[name] for name in p.op.parts[:2])
         groups = image.c // max(filters.c, 1)
-        if groups < 2 or self.joined(p) < 2:
-            yield (f"groups must be several of fewer than {LINE} channels, and together whole {LINE} or at "
-                   f"most {MOST}; got {groups} groups of {filters.c}")
+        if groups < 2 or self.joined(p) < 2 and not self.apart(p):
+            yield (f"groups must be several whose channels are no whole {LINE}, and together whole {LINE} "
+                   f"or at most {MOST}; got {groups} groups of {filters.c}")
         elif not filters.count or not image.count:
             yield f"{p.op.parts[1]} must have elements; got dims {filters.dims}"
-        elif reasons := self.untaken(p, dev):
+        elif self.cost(p, dev, None) == inf:
+            reasons = self.untaken(p, dev) if self.joined(p) > 1 else "; ".join(
+                reason for part in self.apart(p) for reason in part.reasons(dev))
             yield f"no engine takes the convolution of joined groups: {reasons}"
 
     @staticmethod
@@ -85,8 +87,50 @@ class JoinedGroups(InnerConv):
         scaled = {} if names[1] in p.op.writes else {n: p.scalar(n) for n in ("alpha", "beta")}
         return Match.single(Graph([Node(p.op, dict(zip(names, (1, 2, 3))), scaled)], tensors))
 
+    # ---- Whole lines of groups, and the others ----
+
+    @once_per_match
+    def apart(self, p) -> list[NestedOp]:
+        """Both convolutions; none where groups make whole lines, or have none."""
+        channels = max(p.operands[p.op.parts[1]].c, 1)
+        groups, whole = p.operands[p.op.parts[0]].c // channels, LINE // gcd(LINE, channels)
+        rest = groups % whole
+        if not rest or groups < whole:
+            return []
+        return [self._part(p, 0, groups - rest), self._part(p, groups - rest, rest)]
+
+    def _part(self, p, first: int, count: int) -> NestedOp:
+        """The convolution of so many groups, from one on."""
+        groups, operands = p.operands[p.op.parts[0]].c // p.operands[p.op.parts[1]].c, {}
+        for name in p.op.parts:
+            given, axis = p.operands[name], int(name != p.op.parts[1])
+            each = given.dims[axis] // groups
+            dims = (*given.dims[:axis], count * each, *given.dims[axis + 1:])
+            behind = first * each * given.strides[axis] * given.dtype.bytes
+            operands[name] = NestedOperand(TensorDesc(given.dtype, dims, given.strides), p.ptr(name, behind),
+                                           gcd(given.alignment, behind))
+        return NestedOp(p.op, (self, *self.inner), {n: p.scalar(n) for n in p.op.scalars}, **operands)
+
+    @once_per_match
+    def apart_us(self, p, dev) -> float:
+        parts = self.apart(p)
+        if not parts or any(True for part in parts for _ in part.reasons(dev)):
+            return inf
+        return AFTER_US + sum(part.choice(dev)[0] for part in parts)
+
+    def joined_us(self, p, dev) -> float:
+        found = self.found(p, dev) if self.joined(p) > 1 else ()
+        return dev.launch_us + AFTER_US + found[0][0] if found else inf
+
     def cost(self, p, dev, config):
-        return dev.launch_us + AFTER_US + self.found(p, dev)[0][0]
+        return min(self.apart_us(p, dev), self.joined_us(p, dev))
+
+    def plan(self, p, dev, config):
+        if self.apart_us(p, dev) < self.joined_us(p, dev):
+            return [step for part in self.apart(p) for step in part.steps(dev)]
+        return self.joined_plan(p, dev)
+
+    # ---- Joined groups ----
 
     def geometry(self, p) -> dict:
         """What both kernels are told of groups."""
@@ -94,7 +138,7 @@ class JoinedGroups(InnerConv):
         groups = p.operands[p.op.parts[0]].c // given.c
         return dict(group_filters=given.n // groups, groups=self.joined(p), taps=Lifted.of(given).size)
 
-    def plan(self, p, dev, config):
+    def joined_plan(self, p, dev) -> list:
         names, given = p.op.parts, p.operands["w"]
         lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
         joined = p.scratch(count * given.dtype.bytes)
@@ -107,20 +151,13 @@ class JoinedGroups(InnerConv):
     def magnitude(self, op, arrays, scalars, results):
         """The op's, but where zeros multiply what is no number in another of the joined groups."""
         found = op.magnitude(arrays, scalars, results)
-        name, (read, out) = "w", (op.reads[0], op.writes[0])
-        if out == op.parts[1]:
+        if op.writes[0] == op.parts[1]:
             return found
-        channels = arrays[name].shape[1]
-        joined = together(arrays[op.parts[0]].shape[1] // channels, channels)
-        wrong = ~np.isfinite(arrays[read]).reshape(len(arrays[read]), -1, *arrays[read].shape[2:])
-        if not wrong.any():
-            return found
-        parts = arrays[op.parts[0]].shape[1] // (channels * joined)
-        reached = wrong.reshape(len(wrong), parts, -1, *wrong.shape[2:]).any(2)
-        spread = np.repeat(reached, arrays[read].shape[1] // parts, axis=1).astype(float)
-        ones = {**arrays, read: spread, name: np.ones_like(arrays[name])}
-        met = op.evaluate(ones, {**scalars, "alpha": 1.0, "beta": 0.0})[out]
-        return {out: np.where(met != 0, np.nan, found[out])}
+        channels = arrays["w"].shape[1]
+        groups = arrays[op.parts[0]].shape[1] // channels
+        is_apart = groups % (LINE // gcd(LINE, channels))
+        parts = 1 if is_apart else groups // together(groups, channels)
+        return reached(op, arrays, scalars, found, parts, LINE)
 
 
 class ConvFpropJoinedGroups(JoinedGroups):
@@ -140,7 +177,7 @@ class ConvWgradJoinedGroups(JoinedGroups):
     index, takes = 142, core(ConvWgrad)
     inner = (ConvWgradWgmma(), ConvWgradMma(), ConvWgradHalo())
 
-    def plan(self, p, dev, config):
+    def joined_plan(self, p, dev):
         names, given = p.op.parts, p.dw
         lifted, count = Lifted.of(given), self.nested(p).graph.tensors[2].desc.count
         joined = p.scratch(count * 4)
