@@ -27,6 +27,7 @@ from .conv.dgrad_mma import ConvDgradMma, ConvDgradMmaRepack
 from .conv.dgrad_scatter import ConvDgradScatter
 from .conv.dgrad_wgmma import ConvDgradWgmma
 from .conv.fft import ConvDgradFft, ConvDgradFftTiling, ConvFpropFft, ConvFpropFftTiling, ConvWgradFft
+from .conv.folded import ConvDgradFolded, ConvFpropFolded, ConvWgradFolded
 from .conv.fprop_first import ConvFpropFirst
 from .conv.fprop_mma import ConvFpropMma, ConvFpropMmaRepack
 from .conv.fprop_rounded import ConvFpropRounded
@@ -135,21 +136,21 @@ TABLE: tuple[Engine, ...] = tuple(row if isinstance(row, Engine) else row() for 
     # convolution: forward 100 to 119, data gradient 120 to 139, weight gradient 140 to 159, others 160 to 179
     ConvFpropDepthwiseSlide, ConvFpropDepthwisePlanes, ConvFpropDepthwise, ConvFpropFirst, ConvFpropHalo,
     ConvFpropWgmma, ConvFpropWgmmaPieces, ConvFpropMma, ConvFpropJoinedGroups, ConvFpropJoinedPixels,
-    ConvFpropPatches, ConvFpropMirrored,
+    ConvFpropPatches, ConvFpropMirrored, ConvFpropFolded,
     ConvFpropProduct(*PRODUCTS), ConvFpropRepack, ConvFpropSimt, ConvFpropMmaRepack,
     ConvFpropGemmMma(*PRODUCTS), ConvFpropGemm(MatmulSimt(), MatmulAny()), ConvFpropIndexed,
     ConvFpropWinograd4(MatmulSimt()), ConvFpropWinograd2(MatmulSimt()), ConvFpropFft, ConvFpropFftTiling,
     ConvFpropWgmmaPrologue, ConvFpropWgmmaRounded, ConvFpropRounded, ConvFpropAny,
     ConvDgradDepthwiseSlide, ConvDgradDepthwisePlanes, ConvDgradDepthwise, ConvDgradFew, ConvDgradHalo,
     ConvDgradWgmma, ConvDgradWgmmaPieces, ConvDgradMma, ConvDgradJoinedGroups, ConvDgradJoinedPixels,
-    ConvDgradPatches, ConvDgradMirrored, ConvDgradSubpixel,
+    ConvDgradPatches, ConvDgradMirrored, ConvDgradSubpixel, ConvDgradFolded,
     ConvDgradProduct(*PRODUCTS), ConvDgradRepack, ConvDgradSimt, ConvDgradMmaRepack,
     ConvDgradWinograd4(MatmulSimt()), ConvDgradWinograd2(MatmulSimt()), ConvDgradFft, ConvDgradFftTiling,
     ConvDgradGemm(*PRODUCTS, MatmulSimt()), ConvDgradScatter, ConvDgradAny,
     ConvWgradDepthwiseSlide, ConvWgradDepthwisePlanes, ConvWgradDepthwise, ConvWgradFirst, ConvWgradHalo,
     ConvWgradWgmma, ConvWgradMma, ConvWgradPatches, ConvWgradProduct(*PRODUCTS), ConvWgradRepack,
     ConvWgradMmaRepack, ConvWgradJoinedGroups, ConvWgradJoinedPixels, ConvWgradMirrored,
-    ConvWgradGemm(*PRODUCTS), ConvWgradSimt,
+    ConvWgradFolded, ConvWgradGemm(*PRODUCTS), ConvWgradSimt,
     ConvWgradWinograd4(MatmulSimt()), ConvWgradWinograd2(MatmulSimt()), ConvWgradFft, ConvWgradAtomic,
     ConvWgradIndexed, ConvWgradAny,
     # matmul: 180 to 199

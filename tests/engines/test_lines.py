@@ -21,7 +21,9 @@ from support.check.trial import Trial
 
 TARGETS = ("ptx:sm_80", "ptx:sm_90")
 MOST, EACH, DRAWS = 3e6, 4, 24                   # operations and bytes of a problem; problems of an engine
-MORE = ("conv_fprop n2c16h4w8 k8r2s2 stride=2 f16 nhwc",)       # patches, of which no contract has any
+# patches, and volumes that are images, of which no contract has any
+MORE = ("conv_fprop n2c16h4w8 k8r2s2 stride=2 f16 nhwc",
+        *(f"{op} n2c3d2h6w8 k8t1r3s3 pad=0,1,1 stride=1,2,2 f16 nhwc" for op in ("conv_fprop", "conv_dgrad")))
 
 
 @cache

@@ -38,13 +38,15 @@ REPEATS = int(os.environ.get("CYDNN_REPEATS", "50"))
 LINES = {
     "conv_fprop": ["n6c128h28w28 k136r3s3 pad1 f16 nhwc", "n3c512h9w9 k72r3s3 pad1 stride2 bf16 nhwc",
                    "n4c3h64w64 k64r7s7 pad3 stride2 bf16 nhwc", "n24c64h30w30 k64r3s3 pad1 bf16 nhwc",
-                   "n32c16h56w56 k96r1s1 bf16 nhwc", "n16c96h56w56 k192r2s2 stride2 bf16 nhwc"],
+                   "n32c16h56w56 k96r1s1 bf16 nhwc", "n16c96h56w56 k192r2s2 stride2 bf16 nhwc",
+                   "n4c64h64w64 k3r3s3 pad1 bf16 nhwc"],
     "conv_dgrad": ["n6c136h28w28 k128r3s3 pad1 f16 nhwc", "n6c72h28w28 k128r3s3 pad1 stride2 bf16 nhwc",
                    "n4c3h64w64 k64r7s7 pad3 stride2 bf16 nhwc", "n24c64h30w30 k64r1s1 bf16 nhwc",
-                   "n32c96h56w56 k16r1s1 bf16 nhwc", "n16c96h56w56 k192r2s2 stride2 bf16 nhwc"],
+                   "n32c96h56w56 k16r1s1 bf16 nhwc", "n16c96h56w56 k192r2s2 stride2 bf16 nhwc",
+                   "n4c64h64w64 k3r3s3 pad1 bf16 nhwc"],
     "conv_wgrad": ["n16c64h28w28 k64r3s3 pad1 bf16 nhwc", "n16c128h15w15 k136r3s3 pad1 stride2 f16 nhwc",
                    "n4c3h64w64 k64r7s7 pad3 stride2 bf16 nhwc", "n32c32h56w56 k16r1s1 bf16 nhwc",
-                   "n16c96h56w56 k192r2s2 stride2 bf16 nhwc"],
+                   "n16c96h56w56 k192r2s2 stride2 bf16 nhwc", "n4c64h64w64 k3r3s3 pad1 bf16 nhwc"],
     "matmul": ["384x4096 4096x520 bf16", "16x8192 8192x1024 f16", "1600x256 256x1608 bf16",
                "a=64x2048:f16@1,64 b=2048x512:f16@1,2048 c=64x512:f16", "8x2048 2048x1000 bf16",
                "255x1031 1031x333 bf16"]}

@@ -17,6 +17,7 @@ from ..tile.line import LINES
 from .dgrad_few import ConvDgradFew
 from .dgrad_mma import ConvDgradMma
 from .dgrad_wgmma import ConvDgradWgmma
+from .folded import ConvDgradFolded, ConvFpropFolded, ConvWgradFolded
 from .fprop_first import ConvFpropFirst
 from .fprop_mma import ConvFpropMma
 from .halo import ConvDgradHalo, ConvFpropHalo
@@ -188,7 +189,7 @@ class ConvFpropRepack(Repack):
     index, takes = 106, core(ConvFprop)
     v5 = ("IMPLICIT_PRECOMP_GEMM",)
     inner = (ConvFpropFirst(), ConvFpropHalo(), ConvFpropWgmma(), ConvFpropMma(), ConvFpropJoinedGroups(),
-             ConvFpropMirrored(), ConvFpropWgmmaPieces())
+             ConvFpropMirrored(), ConvFpropWgmmaPieces(), ConvFpropFolded())
     lined = (ConvFpropWgmma(),)
 
 
@@ -197,7 +198,7 @@ class ConvDgradRepack(Repack):
     index, takes = 124, core(ConvDgrad)
     v5 = ("ALGO_1",)
     inner = (ConvDgradFew(), ConvDgradHalo(), ConvDgradWgmma(), ConvDgradMma(), ConvDgradJoinedGroups(),
-             ConvDgradMirrored(), ConvDgradSubpixel(), ConvDgradWgmmaPieces())
+             ConvDgradMirrored(), ConvDgradSubpixel(), ConvDgradWgmmaPieces(), ConvDgradFolded())
     lined = (ConvDgradWgmma(),)
 
 
@@ -206,4 +207,4 @@ class ConvWgradRepack(Repack):
     index, takes = 144, core(ConvWgrad)
     v5 = ("ALGO_1",)
     inner = (ConvWgradFirst(), ConvWgradHalo(), ConvWgradWgmma(), ConvWgradMma(), ConvWgradJoinedGroups(),
-             ConvWgradMirrored())
+             ConvWgradMirrored(), ConvWgradFolded())

@@ -75,18 +75,14 @@ def _mixed(problem, rng) -> Problem:
 
 def _conv(op_class, rng):
     dtype, compute = _types(rng)
-    rank = rng.choices([1, 2, 3], [1, 6, 1])[0]
-    groups = rng.choices([1, 2, 4, 3], [6, 1, 1, 1])[0]
-    unit, most = (8, 5) if rng.random() < 0.6 else (1, 9)
-    c, k = groups * unit * rng.randint(1, most), groups * unit * rng.randint(1, most)
-    if rng.random() < 0.2:
-        groups, k = c, c * rng.randint(1, 2)     # depthwise
+    rank = rng.choices([1, 2, 3], [2, 11, 3])[0]
+    groups, c, k = _channels(rng)
     spatial = [rng.randint(1, 18 if rank < 3 else 8) for _ in range(rank)]
     window = [rng.choice([1, 1, 2, 3, 3, 5, 7]) if rank < 3 else rng.randint(1, 3) for _ in range(rank)]
     stride, dilation = ([rng.choice(some) for _ in range(rank)] for some in ([1, 1, 2, 3], [1, 1, 1, 2]))
-    if rng.random() < 0.12:                      # what the algorithms of 3x3 filters take
+    if rng.random() < 0.16:                      # what the algorithms of 3x3 filters take
         groups, window, stride, dilation = 1, [3] * rank, [1] * rank, [1] * rank
-        k = 1 + k % 8 if spatial[0] % 2 else k   # or those of few filters
+        k = 1 + k % 8 if spatial[0] % 3 else k   # or those of few filters
     elif rank == 2 and rng.random() < 0.18:      # what sliding depthwise kernels take
         groups = c = k = 8 * rng.randint(1, 6)
         window, stride, dilation = [rng.choice([3, 5, 7])] * 2, [rng.choice([1, 2])] * 2, [1, 1]
@@ -97,6 +93,9 @@ def _conv(op_class, rng):
     is_product = same and pre[0] == 3 and groups == 1
     if is_product:                               # one tap: a product of images as they lie
         window, stride, dilation, pre = [1] * rank, [1] * rank, [1] * rank, [0] * rank
+    elif rank == 3 and rng.random() < 0.7:
+        same, c = True, rng.choice([c, 4, 64]) if groups == 1 else c
+        _along(rng, window, stride, pre)
     joins, splits = (same and groups == 1 and pre[0] == n for n in (2, 1))
     if joins or splits:
         dtype, c, k, window = _beside(rng, joins, spatial)
@@ -113,6 +112,21 @@ def _conv(op_class, rng):
     x, w, y = (tensor(rng, dtype, d, layout) for d in (x, w, y))
     return Problem(op, {ops.ConvFprop: dict(x=x, w=w, y=y), ops.ConvDgrad: dict(dy=y, w=w, dx=x),
                         ops.ConvWgrad: dict(x=x, dy=y, dw=w)}[op_class])
+
+
+def _channels(rng) -> tuple:
+    """Groups, channels and filters."""
+    groups = rng.choices([1, 2, 4, 3], [6, 1, 1, 1])[0]
+    unit, most = (8, 5) if rng.random() < 0.6 else (1, 9)
+    c, k = groups * unit * rng.randint(1, most), groups * unit * rng.randint(1, most)
+    return (c, c, c * rng.randint(1, 2)) if rng.random() < 0.25 else (groups, c, k)      # depthwise
+
+
+def _along(rng, *dims):
+    """Volumes that are images: filters along some dims alone."""
+    for i in rng.choice([(0,), (1, 2)]):
+        for values, alone in zip(dims, (1, 1, 0)):
+            values[i] = alone
 
 
 def _beside(rng, joins, spatial) -> tuple:

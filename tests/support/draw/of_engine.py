@@ -33,14 +33,14 @@ def listed(engine, facts) -> tuple:
 
 
 def problems(engine, facts, seed="", wanted=lambda problem: True) -> Iterator[Problem]:
-    """Different ones that are wanted: near to those of contracts, these, and drawn ones, in turns, as long as
+    """Different ones that are wanted: those of contracts, drawn ones, and near to these, in turns, as long as
     there are more: of most engines there is no end."""
     rng = random.Random(zlib.crc32(f"{engine.name} {seed}".encode()))
     mine = list(listed(engine, facts))
     rng.shuffle(mine)
     lines, seen = [str(p) for p in mine], set()  # what is found has neighbours too
     near = (p for line in lines for p in neighbours(line, TRIES, FLOPS))
-    ways = [near, near, iter(mine), (draw(engine.op, rng) for _ in range(DRAWS))]
+    ways = [iter(mine), (draw(engine.op, rng) for _ in range(DRAWS)), near, near]
     while ways:
         for way in list(ways):
             found = next((p for p in way if str(p) not in seen and wanted(p)

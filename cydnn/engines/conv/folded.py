@@ -1,0 +1,152 @@
+"""Convolutions of volumes whose filters reach along the depth alone, or not along it, in three directions: as
+convolutions of images, which engines of two spatial dims compute."""
+from __future__ import annotations
+
+import numpy as np
+
+from ...graph import Graph, Match, Node, Tensor, core, once_per_match
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad
+from ...tensor import TensorDesc
+from ..engine import no_elements, wrong_device
+from .depthwise_planes import ConvDgradDepthwisePlanes, ConvFpropDepthwisePlanes, ConvWgradDepthwisePlanes
+from .depthwise_slide import ConvDgradDepthwiseSlide, ConvFpropDepthwiseSlide, ConvWgradDepthwiseSlide
+from .dgrad_few import ConvDgradFew
+from .fprop_first import ConvFpropFirst
+from .halo import ConvDgradHalo, ConvFpropHalo
+from .inner import InnerConv
+from .mirrored import ConvDgradMirrored, ConvWgradMirrored
+from .wgrad_first import ConvWgradFirst
+from .wgrad_halo import ConvWgradHalo
+
+# Dims that become one, with the dims of which it is made: images and depths, or rows and pixels.
+IMAGES, PIXELS = (0, 2), (3, 4)
+KEPT = {IMAGES: (1, 2), PIXELS: (0, 2)}          # spatial dims of the images
+
+
+def is_still(op, taps: tuple, dims: tuple) -> bool:
+    """A pixel meets those of its own place alone along these spatial dims."""
+    pre, post, stride, _ = op.geometry(len(taps) + 2)
+    return all((taps[i], pre[i], post[i], stride[i]) == (1, 0, 0, 1) for i in dims)
+
+
+def joins(desc: TensorDesc, pair: tuple) -> bool:
+    """Both dims are one in memory."""
+    outer, inner = pair
+    return 1 in (desc.dims[outer], desc.dims[inner]) or (
+        desc.strides[outer] == desc.dims[inner] * desc.strides[inner])
+
+
+def image(desc: TensorDesc, pair: tuple) -> TensorDesc:
+    """A volume with both dims as one."""
+    outer, inner = pair
+    step = desc.strides[inner if desc.dims[inner] > 1 else outer]
+    dims, strides = list(desc.dims), list(desc.strides)
+    dims[outer], strides[outer] = dims[outer] * dims[inner], step
+    del dims[inner], strides[inner]
+    return TensorDesc(desc.dtype, dims, strides)
+
+
+def folded(values: np.ndarray, pair: tuple) -> np.ndarray:
+    """The elements of a volume with both dims as one."""
+    outer, inner = pair
+    beside = np.moveaxis(values, inner, outer + 1)
+    return beside.reshape(*beside.shape[:outer], -1, *beside.shape[outer + 2:])
+
+
+def unfolded(values: np.ndarray, dims: tuple, pair: tuple) -> np.ndarray:
+    """The same as a volume of these dims."""
+    outer, inner = pair
+    beside = [n for i, n in enumerate(dims) if i != inner]
+    beside.insert(outer + 1, dims[inner])
+    return np.moveaxis(values.reshape(beside), outer + 1, inner)
+
+
+def flat(op, pair: tuple):
+    """The convolution of images."""
+    pre, post, stride, dilation = (tuple(of[i] for i in KEPT[pair]) for of in op.geometry(5))
+    return type(op)(pre_pad=pre, post_pad=post, stride=stride, dilation=dilation, mode=op.mode,
+                    compute=op.compute)
+
+
+class Folded(InnerConv):
+    """What the three directions share: of a filter that does not reach along the depth, images and their
+    depths are one dim; of one that reaches along it alone, rows and pixels are."""
+
+    def refuse(self, p, dev):
+        yield from wrong_device(dev, 80)
+        images = {name: p.operands[name] for name in p.op.parts[::2]}
+        rank, taps = p.operands[p.op.parts[1]].rank, p.operands[p.op.parts[1]].spatial
+        wrong = list(no_elements(p.operands))
+        yield from wrong
+        if rank != 5:
+            yield f"images must have 3 spatial dims; got {rank - 2}"
+        elif wrong:
+            return
+        elif not self.pairs(p):
+            yield (f"{p.op.parts[1]} must have one tap along the depth, or along height and width, with unit "
+                   f"strides and without padding there, and dims of {' and '.join(images)} that become one "
+                   f"must be one in memory; got taps {taps}, strides "
+                   f"{' and '.join(str(d.strides) for d in images.values())}")
+        elif reasons := self.untaken(p, dev):
+            yield f"no engine takes the convolution of images: {reasons}"
+
+    @staticmethod
+    def pairs(p) -> list:
+        """The pairs of dims that may become one."""
+        taps = p.operands[p.op.parts[1]].spatial
+        return [pair for pair, dims in ((IMAGES, (0,)), (PIXELS, (1, 2))) if is_still(p.op, taps, dims)
+                and all(joins(p.operands[name], pair) for name in p.op.parts[::2])]
+
+    @once_per_match
+    def nested(self, p) -> Match:
+        pair, tensors = self.pairs(p)[0], []
+        for uid, name in enumerate(p.op.parts, 1):
+            given = p.operands[name]
+            if uid == 2:
+                kept = [2 + i for i in KEPT[pair]]
+                desc = TensorDesc(given.dtype, (*given.dims[:2], *(given.dims[i] for i in kept)),
+                                  (*given.strides[:2], *(given.strides[i] for i in kept)))
+            else:
+                desc = image(given.desc, pair)
+            tensors.append(Tensor(uid, desc, alignment=given.alignment))
+        numbers = {name: p.scalar(name) for name in p.op.scalars}
+        node = Node(flat(p.op, pair), dict(zip(p.op.parts, (1, 2, 3))), numbers)
+        return Match.single(Graph([node], tensors))
+
+    def cost(self, p, dev, config):
+        return self.found(p, dev)[0][0]
+
+    def plan(self, p, dev, config):
+        return self.steps(p, dev, {uid: p.ptr(name) for uid, name in enumerate(p.op.parts, 1)})
+
+
+class ConvFpropFolded(Folded):
+    """Volumes as images, where filters reach along the depth alone, or not along it."""
+    index, takes = 173, core(ConvFprop)
+    v5 = ("IMPLICIT_PRECOMP_GEMM",)
+    inner = (ConvFpropFirst(), ConvFpropHalo(), ConvFpropDepthwiseSlide(), ConvFpropDepthwisePlanes())
+
+
+class ConvDgradFolded(Folded):
+    """Volumes as images, where filters reach along the depth alone, or not along it."""
+    index, takes = 174, core(ConvDgrad)
+    v5 = ("ALGO_1",)
+    inner = (ConvDgradFew(), ConvDgradHalo(), ConvDgradMirrored(), ConvDgradDepthwiseSlide(),
+             ConvDgradDepthwisePlanes())
+
+    def magnitude(self, op, arrays, scalars, results):
+        """That of few channels: where a NaN of dy goes further than the op's."""
+        pair = IMAGES if is_still(op, arrays["w"].shape[2:], (0,)) else PIXELS
+        images = {name: folded(values, pair) for name, values in arrays.items() if name != "w"}
+        images["w"] = arrays["w"][:, :, 0] if pair == IMAGES else arrays["w"][..., 0]
+        dx = {"dx": folded(results["dx"], pair)}
+        found = self.inner[0].magnitude(flat(op, pair), images, scalars, dx)
+        return {"dx": unfolded(found["dx"], results["dx"].shape, pair)}
+
+
+class ConvWgradFolded(Folded):
+    """Volumes as images, where filters reach along the depth alone, or not along it."""
+    index, takes = 175, core(ConvWgrad)
+    v5 = ("ALGO_1",)
+    inner = (ConvWgradFirst(), ConvWgradHalo(), ConvWgradMirrored(), ConvWgradDepthwiseSlide(),
+             ConvWgradDepthwisePlanes())

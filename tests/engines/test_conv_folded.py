@@ -1,0 +1,94 @@
+"""Convolutions of volumes as those of images, on the interpreter: random problems, who is chosen, where a NaN
+goes, and what is refused."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cydnn.bench import graph_of
+from cydnn.engines import BY_INDEX
+from cydnn.engines.conv import folded
+from cydnn.heuristics import best
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem
+from cydnn.tensor import TensorDesc
+from support.check import hopper
+from support.check.hopper import H200
+from support.check.matrix import blended
+from support.draw.alone import match
+
+ENGINES = {ConvFprop: BY_INDEX[173], ConvDgrad: BY_INDEX[174], ConvWgrad: BY_INDEX[175]}
+EACH = pytest.mark.parametrize("op", ENGINES, ids=lambda op: op.name)
+
+
+def drawn(rng, op_class) -> Problem:
+    """Filters along the depth, or along height and width; of few channels, of 64, or of one each."""
+    kind, along = rng.choice(["f16", "bf16"]), rng.choice([(0,), (1, 2)])
+    groups = rng.choice([1, 1, 32])
+    c, k = rng.choice([(3, 16), (64, 64), (8, 8)]) if groups == 1 else (32, 32)
+    taps, pads, stride = [1] * 3, [0] * 3, [1] * 3
+    step = rng.choice([1, 1, 2])
+    for i in along:
+        taps[i], pads[i], stride[i] = rng.choice([3, 3, 5]), rng.randint(0, 2), step
+    op = op_class(pre_pad=pads, post_pad=pads, stride=stride,
+                  mode=rng.choice(["cross_correlation", "convolution"]))
+    x, w = (rng.randint(1, 3), c, *(rng.randint(5, 9) for _ in "dhw")), (k, c // groups, *taps)
+    dims = dict(zip(op.parts, (x, w, op.out_dims(x, w))))
+    layout = rng.choice(["nhwc", "nhwc", "nchw"]) if groups > 1 else "nhwc"
+    return Problem(op, {name: TensorDesc.packed(kind, dims[name], layout)
+                        for name in (*op.reads, *op.writes)})
+
+
+@pytest.mark.share(3)
+@EACH
+@pytest.mark.parametrize("seed", range(8))
+def test_random_problems(op, seed):
+    hopper.check_drawn(ENGINES[op], lambda rng: drawn(rng, op), seed)
+
+
+@EACH
+def test_the_first_layer_of_a_video(op):
+    graph = graph_of(Problem.parse(f"{op.name} n8c3d32h224w224 k64t1r7s7 pad=0,3,3 stride=1,2,2 bf16 nhwc"))
+    assert [part.engine for part in best(graph, H200).parts] == [ENGINES[op]]
+
+
+@EACH
+@pytest.mark.parametrize("form", ["n2c3d2h6w8 k8t1r3s3 pad=0,1,1 stride=1,2,2 f16 nhwc",
+                                  "n1c8d6h3w4 k8t3r1s1 f16 nhwc"])
+def test_nan_stays_with_its_windows(op, form):
+    problem = Problem.parse(f"{op.name} {form}")
+    outcome = hopper.watched.run(problem, hopper.device(3), 1, [ENGINES[op]], nans=(op.reads[0],))
+    assert outcome.ran and not outcome.findings, outcome
+
+
+@pytest.mark.parametrize("form, pair", [("n2c3d2h6w8 k8t1r3s3 pad=0,1,1 stride=1,2,2", folded.IMAGES),
+                                        ("n1c3d9h4w4 k16t5r1s1 pad=2,0,0 stride=3,1,1", folded.PIXELS)])
+def test_magnitudes_are_those_of_the_images(form, pair):
+    problem, gen = Problem.parse(f"conv_dgrad {form} f16 nhwc"), np.random.default_rng(1)
+    arrays = {name: gen.normal(size=desc.dims) for name, desc in problem.operands.items()}
+    arrays["dy"][0, 0, 1, 0, 0] = np.nan
+    scalars = dict(alpha=1.0, beta=0.0)
+    results = problem.op.evaluate(arrays, scalars)
+    found = ENGINES[ConvDgrad].magnitude(problem.op, arrays, scalars, results)["dx"]
+    images = {name: folded.folded(values, pair) for name, values in {**arrays, **results}.items()}
+    images["w"] = arrays["w"][:, :, 0] if pair == folded.IMAGES else arrays["w"][..., 0]
+    want = BY_INDEX[138].magnitude(folded.flat(problem.op, pair), images, scalars, {"dx": images["dx"]})["dx"]
+    np.testing.assert_array_equal(folded.folded(found, pair), want)
+    assert np.isnan(found[np.isnan(results["dx"])]).all()
+
+
+@EACH
+def test_blended(op):
+    problem = Problem.parse(f"{op.name} n2c64d3h6w8 k64t1r3s3 pad=0,1,1 f16 nhwc")
+    hopper.check(ENGINES[op], problem, ENGINES[op].best(match(problem), H200), blended)
+
+
+@EACH
+@pytest.mark.parametrize("form, sentence", [
+    ("n1c64h8w8 k64r3s3 pad1 f16 nhwc", "images must have 3 spatial dims; got 2"),
+    ("n1c64d4h8w8 k64t3r3s3 pad1 f16 nhwc", " must have one tap along the depth, or along height and width,"),
+    ("n1c64d4h8w8 k64t1r3s3 pad1 f16 nhwc", "unit strides and without padding there"),
+    ("n2c64d4h8w8 k64t1r3s3 pad=0,1,1 f16", "must be one in memory; got taps (1, 3, 3), strides (16384, "),
+    ("n1c64d4h8w8 k64t1r3s3 pad=0,1,1 f16 nhwc acc=f64", "no engine takes the convolution of images: ")])
+def test_refusals(op, form, sentence):
+    p = match(Problem.parse(f"{op.name} {form}"))
+    assert any(sentence in reason for reason in ENGINES[op].refuse(p, H200))
