@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cydnn import device as devices, plan
 from cydnn.bench import graph_of
 from cydnn.engines import BY_INDEX
 from cydnn.engines.conv import folded
-from cydnn.heuristics import best
-from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Problem
+from cydnn.graph import Graph, Match, Node, Tensor
+from cydnn.heuristics import Wish, best
+from cydnn.ops import ConvDgrad, ConvFprop, ConvWgrad, Pointwise, Problem
 from cydnn.tensor import TensorDesc
-from support.check import hopper
+from support.check import fused, hopper
 from support.check.hopper import H200
 from support.check.matrix import blended
+from support.draw import graphs
 from support.draw.alone import match
 
 ENGINES = {ConvFprop: BY_INDEX[173], ConvDgrad: BY_INDEX[174], ConvWgrad: BY_INDEX[175]}
@@ -74,6 +77,35 @@ def test_magnitudes_are_those_of_the_images(form, pair):
     want = BY_INDEX[138].magnitude(folded.flat(problem.op, pair), images, scalars, {"dx": images["dx"]})["dx"]
     np.testing.assert_array_equal(folded.folded(found, pair), want)
     assert np.isnan(found[np.isnan(results["dx"])]).all()
+
+
+@pytest.mark.parametrize("line", ["conv_fprop n1c3d2h6w8 k16t1r3s3 pad=0,1,1 stride=1,2,2 f16 nhwc",
+                                  "conv_fprop n1c64d4h3w4 k64t3r1s1 pad=1,0,0 bf16 nhwc",
+                                  "conv_dgrad n1c64d2h5w6 k64t1r3s3 pad=0,1,1 bf16 nhwc"])
+def test_what_is_fused(line):
+    graph = fused.graph_of(problem := Problem.parse(line), alpha=2.0)
+    values, wish = fused.values_of(graph), Wish(engines=(ENGINES[type(problem.op)].index,))
+    choice = best(graph, H200, wish)
+    assert len(choice.parts) == 1
+    got = graphs.execute(plan.build(graph, hopper.device(3), wish), values)
+    assert not graphs.differences(graph, got, graphs.run(graph, values, devices.get("numpy")))
+
+
+@pytest.mark.parametrize("other, sentence", [
+    (dict(mode="gen_index", axis=2), "what is behind y must not count a dim of the volume; got gen_index"),
+    (dict(mode="add"), "and of what is behind them, that become one must be one in memory; got taps (1, 3")],
+    ids=["counted", "a depth"])
+def test_what_does_not_fold(other, sentence):
+    """A dim that is counted; a number for each depth."""
+    desc = Problem.parse("conv_fprop n2c64d4h6w8 k64t1r3s3 pad=0,1,1 f16 nhwc").operands
+    depths = TensorDesc.packed("f16", (1, 1, 4, 1, 1))
+    tensors = [Tensor(1, desc["x"]), Tensor(2, desc["w"]), Tensor(3, desc["y"], "virtual"),
+               Tensor(4, desc["y"]), Tensor(5, depths)]
+    reads = dict(x=3) if "axis" in other else dict(x=3, b=5)
+    nodes = [Node(ConvFprop(pre_pad=(0, 1, 1), post_pad=(0, 1, 1)), dict(x=1, w=2, y=3)),
+             Node(Pointwise(**other), dict(reads, y=4))]
+    graph = Graph(nodes, tensors[:5 if "axis" not in other else 4])
+    assert sentence in "; ".join(ENGINES[ConvFprop].reasons(Match.around(graph, 0, 3), H200))
 
 
 @EACH

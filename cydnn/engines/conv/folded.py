@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...graph import Graph, Match, Node, Tensor, core, once_per_match
-from ...ops import ConvDgrad, ConvFprop, ConvWgrad
+from ...graph import Match, Node, Tensor, core, many, once_per_match
+from ...ops import ConvDgrad, ConvFprop, ConvWgrad, Pointwise
 from ...tensor import TensorDesc
 from ..engine import no_elements, wrong_device
 from .depthwise_planes import ConvDgradDepthwisePlanes, ConvFpropDepthwisePlanes, ConvWgradDepthwisePlanes
@@ -13,7 +13,7 @@ from .depthwise_slide import ConvDgradDepthwiseSlide, ConvFpropDepthwiseSlide, C
 from .dgrad_few import ConvDgradFew
 from .fprop_first import ConvFpropFirst
 from .halo import ConvDgradHalo, ConvFpropHalo
-from .inner import InnerConv
+from .inner import InnerConv, match_of
 from .mirrored import ConvDgradMirrored, ConvWgradMirrored
 from .wgrad_first import ConvWgradFirst
 from .wgrad_halo import ConvWgradHalo
@@ -34,6 +34,13 @@ def joins(desc: TensorDesc, pair: tuple) -> bool:
     outer, inner = pair
     return 1 in (desc.dims[outer], desc.dims[inner]) or (
         desc.strides[outer] == desc.dims[inner] * desc.strides[inner])
+
+
+def folds(tensor: Tensor, out: Tensor, pair: tuple) -> bool:
+    """Both dims of what is behind a volume are one, too: as large as those of ``out``, or of size 1."""
+    sizes, whole = ([d.dims[i] for i in pair if i < d.rank] for d in (tensor, out))
+    return tensor.rank == 5 and (sizes == [1, 1] or sizes == whole and (
+        tensor.is_virtual or joins(tensor.desc, pair)))
 
 
 def image(desc: TensorDesc, pair: tuple) -> TensorDesc:
@@ -70,7 +77,8 @@ def flat(op, pair: tuple):
 
 class Folded(InnerConv):
     """What the three directions share: of a filter that does not reach along the depth, images and their
-    depths are one dim; of one that reaches along it alone, rows and pixels are."""
+    depths are one dim; of one that reaches along it alone, rows and pixels are. So they are in what is
+    behind it."""
 
     def refuse(self, p, dev):
         yield from wrong_device(dev, 80)
@@ -84,9 +92,11 @@ class Folded(InnerConv):
             return
         elif not self.pairs(p):
             yield (f"{p.op.parts[1]} must have one tap along the depth, or along height and width, with unit "
-                   f"strides and without padding there, and dims of {' and '.join(images)} that become one "
-                   f"must be one in memory; got taps {taps}, strides "
+                   f"strides and without padding there, and dims of {' and '.join(images)}, and of what is "
+                   f"behind them, that become one must be one in memory; got taps {taps}, strides "
                    f"{' and '.join(str(d.strides) for d in images.values())}")
+        elif any(node.op.mode == "gen_index" for node in p.behind):
+            yield f"what is behind {p.op.writes[0]} must not count a dim of the volume; got gen_index"
         elif reasons := self.untaken(p, dev):
             yield f"no engine takes the convolution of images: {reasons}"
 
@@ -94,42 +104,41 @@ class Folded(InnerConv):
     def pairs(p) -> list:
         """The pairs of dims that may become one."""
         taps = p.operands[p.op.parts[1]].spatial
+        images = [p.operands[name] for name in p.op.parts[::2]]
+        tail = {u for node in p.behind for u in (*node.reads, *node.writes)} - {d.uid for d in images}
         return [pair for pair, dims in ((IMAGES, (0,)), (PIXELS, (1, 2))) if is_still(p.op, taps, dims)
-                and all(joins(p.operands[name], pair) for name in p.op.parts[::2])]
+                and all(d.is_virtual or joins(d.desc, pair) for d in images)
+                and all(folds(p.graph.tensors[u], p.operands[p.op.writes[0]], pair) for u in tail)]
 
     @once_per_match
     def nested(self, p) -> Match:
-        pair, tensors = self.pairs(p)[0], []
-        for uid, name in enumerate(p.op.parts, 1):
-            given = p.operands[name]
-            if uid == 2:
-                kept = [2 + i for i in KEPT[pair]]
-                desc = TensorDesc(given.dtype, (*given.dims[:2], *(given.dims[i] for i in kept)),
-                                  (*given.strides[:2], *(given.strides[i] for i in kept)))
-            else:
-                desc = image(given.desc, pair)
-            tensors.append(Tensor(uid, desc, alignment=given.alignment))
+        pair, w = self.pairs(p)[0], p.operands[p.op.parts[1]]
         numbers = {name: p.scalar(name) for name in p.op.scalars}
-        node = Node(flat(p.op, pair), dict(zip(p.op.parts, (1, 2, 3))), numbers)
-        return Match.single(Graph([node], tensors))
+        core = Node(flat(p.op, pair), p.node.operands, numbers)
+        kept = [0, 1, *(2 + i for i in KEPT[pair])]
+        window = TensorDesc(w.dtype, [w.dims[i] for i in kept], [w.strides[i] for i in kept])
+        used = {u for node in (core, *p.behind) for u in (*node.reads, *node.writes)} - {w.uid}
+        others = [d.replace(desc=image(d.desc, pair)) for d in map(p.graph.tensors.get, used)]
+        return match_of(p, [core, *p.behind], w.replace(desc=window), *others,
+                        is_core=lambda node: node is core)
 
     def cost(self, p, dev, config):
         return self.found(p, dev)[0][0]
 
     def plan(self, p, dev, config):
-        return self.steps(p, dev, {uid: p.ptr(name) for uid, name in enumerate(p.op.parts, 1)})
+        return self.steps(p, dev, {})
 
 
 class ConvFpropFolded(Folded):
     """Volumes as images, where filters reach along the depth alone, or not along it."""
-    index, takes = 173, core(ConvFprop)
+    index, takes = 173, core(ConvFprop, behind=many(Pointwise))
     v5 = ("IMPLICIT_PRECOMP_GEMM",)
     inner = (ConvFpropFirst(), ConvFpropHalo(), ConvFpropDepthwiseSlide(), ConvFpropDepthwisePlanes())
 
 
 class ConvDgradFolded(Folded):
     """Volumes as images, where filters reach along the depth alone, or not along it."""
-    index, takes = 174, core(ConvDgrad)
+    index, takes = 174, core(ConvDgrad, behind=many(Pointwise))
     v5 = ("ALGO_1",)
     inner = (ConvDgradFew(), ConvDgradHalo(), ConvDgradMirrored(), ConvDgradDepthwiseSlide(),
              ConvDgradDepthwisePlanes())

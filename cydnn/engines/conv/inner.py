@@ -6,10 +6,11 @@ from ...steps import placed
 from ..engine import Engine
 
 
-def match_of(p, nodes, other: Tensor, is_core=None) -> Match:
-    """A match of these nodes alone, some on a tensor that the graph of ``p`` does not have: what crosses the
-    border of the region of ``p`` is in memory."""
-    border, tensors = {*p.region.inputs, *p.region.outputs}, {**p.graph.tensors, other.uid: other}
+def match_of(p, nodes, *others: Tensor, is_core=None) -> Match:
+    """A match of these nodes alone, some on tensors that the graph of ``p`` does not have, or not so: what
+    crosses the border of the region of ``p`` is in memory."""
+    border = {*p.region.inputs, *p.region.outputs}
+    tensors = {**p.graph.tensors, **{tensor.uid: tensor for tensor in others}}
     used = {u for node in nodes for u in (*node.reads, *node.writes)}
     own = [tensors[u].replace(kind="memory") if u in border and tensors[u].is_virtual else tensors[u]
            for u in sorted(used)]
@@ -35,7 +36,7 @@ class InnerConv(Engine):
         """(µs, number, engine, configuration) of the engines that take it, the cheapest first."""
         match, rows = self.nested(p), []
         for number, engine in enumerate(self.inner):
-            if engine.accepts(match, dev):
+            if engine.fits(match) and engine.accepts(match, dev):
                 config = engine.best(match, dev)
                 rows.append((engine.cost(match, dev, config), number, engine, config))
         return sorted(rows, key=lambda row: row[:2])

@@ -65,7 +65,7 @@ class Mirrored(InnerConv):
         names = NAMES[type(p.op)]
         uids = {names[o]: turned.uid if o == name else uid for o, uid in p.node.operands.items()}
         core = Node(mirrored(p.op, w.spatial), uids, {number: p.scalar(number) for number in p.op.scalars})
-        return match_of(p, [core, *p.behind], turned, lambda node: node is core)
+        return match_of(p, [core, *p.behind], turned, is_core=lambda node: node is core)
 
     @staticmethod
     def _turned(p) -> int:

@@ -23,7 +23,7 @@ def source(p) -> Tensor | None:
 def reading(p, x: Tensor) -> Match:
     """The convolution, what follows it included, that reads ``x`` from memory."""
     nodes = [Node(p.op, {**p.node.operands, "x": x.uid}, p.node.scalars), *p.behind, *filter(None, [p.last])]
-    return match_of(p, nodes, x, lambda node: node.op is p.op)
+    return match_of(p, nodes, x, is_core=lambda node: node.op is p.op)
 
 
 def front(p, x: Tensor) -> Match:

@@ -21,7 +21,7 @@ def graph_of(problem, keeps="", mode="relu_fwd", alpha=1.0) -> Graph:
     """mode(product + bias + residual); what is before it may be kept, or whether it is above the residual."""
     names = *problem.op.reads[:2], problem.op.writes[0]
     x, w, y = (problem.operands[name] for name in names)
-    bias = [d if axis == (1 if y.rank == 4 else y.rank - 1) else 1 for axis, d in enumerate(y.dims)]
+    bias = [d if axis == (1 if y.rank in (4, 5) else y.rank - 1) else 1 for axis, d in enumerate(y.dims)]
     between = TensorDesc("f32", y.dims, y.strides)
     tensors = [Tensor(X, x), Tensor(W, w), Tensor(B, TensorDesc.packed(y.dtype, bias)), Tensor(Y, y),
                Tensor(R, TensorDesc(y.dtype, y.dims, y.strides)), Tensor(SUM, between, "virtual"),
