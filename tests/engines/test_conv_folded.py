@@ -108,6 +108,20 @@ def test_what_does_not_fold(other, sentence):
     assert sentence in "; ".join(ENGINES[ConvFprop].reasons(Match.around(graph, 0, 3), H200))
 
 
+@pytest.mark.parametrize("layout, leaves, is_taken", [("nhwc", True, True), ("nchw", True, False),
+                                                      ("nchw", False, True)])
+def test_what_lies_between_nodes(layout, leaves, is_taken):
+    """A tensor inside of a graph is in memory, in its own layout, where it leaves the region."""
+    desc = Problem.parse("conv_fprop n2c64d4h6w8 k64t1r3s3 pad=0,1,1 f16 nhwc").operands
+    between = TensorDesc.packed("f16", desc["y"].dims, layout)
+    tensors = [Tensor(1, desc["x"]), Tensor(2, desc["w"]), Tensor(3, between, "virtual"),
+               Tensor(4, desc["y"])]
+    graph = Graph([Node(ConvFprop(pre_pad=(0, 1, 1), post_pad=(0, 1, 1)), dict(x=1, w=2, y=3)),
+                   Node(Pointwise(mode="relu_fwd"), dict(x=3, y=4))], tensors)
+    found = Match.around(graph, 0, 1 if leaves else 3)
+    assert ENGINES[ConvFprop].accepts(found, H200) == is_taken
+
+
 @EACH
 def test_blended(op):
     problem = Problem.parse(f"{op.name} n2c64d3h6w8 k64t1r3s3 pad=0,1,1 f16 nhwc")

@@ -15,6 +15,7 @@ from .fprop_first import ConvFpropFirst
 from .halo import ConvDgradHalo, ConvFpropHalo
 from .inner import InnerConv, match_of
 from .mirrored import ConvDgradMirrored, ConvWgradMirrored
+from .mma import joined
 from .wgrad_first import ConvWgradFirst
 from .wgrad_halo import ConvWgradHalo
 
@@ -29,26 +30,29 @@ def is_still(op, taps: tuple, dims: tuple) -> bool:
     return all((taps[i], pre[i], post[i], stride[i]) == (1, 0, 0, 1) for i in dims)
 
 
-def joins(desc: TensorDesc, pair: tuple) -> bool:
-    """Both dims are one in memory."""
-    outer, inner = pair
-    return 1 in (desc.dims[outer], desc.dims[inner]) or (
-        desc.strides[outer] == desc.dims[inner] * desc.strides[inner])
+def lies(p, tensor: Tensor) -> TensorDesc:
+    """How a tensor lies in memory; what does not leave the region lies nowhere, and may have any layout."""
+    is_inside = tensor.is_virtual and tensor.uid not in {*p.region.inputs, *p.region.outputs}
+    return TensorDesc.packed(tensor.dtype, tensor.dims, "nhwc") if is_inside else tensor.desc
 
 
-def folds(tensor: Tensor, out: Tensor, pair: tuple) -> bool:
-    """Both dims of what is behind a volume are one, too: as large as those of ``out``, or of size 1."""
-    sizes, whole = ([d.dims[i] for i in pair if i < d.rank] for d in (tensor, out))
-    return tensor.rank == 5 and (sizes == [1, 1] or sizes == whole and (
-        tensor.is_virtual or joins(tensor.desc, pair)))
+def step_of(desc: TensorDesc, pair: tuple) -> int | None:
+    """That of both dims as one; None where they are not in memory."""
+    return joined(((desc.dims[i], desc.strides[i]) for i in pair), alone=desc.strides[pair[0]])
+
+
+def folds(p, tensor: Tensor, pair: tuple) -> bool:
+    """Both dims are one in memory, and as large as those of the output, or of size 1."""
+    sizes = [[d.dims[i] for i in pair if i < d.rank] for d in (tensor, p.operands[p.op.writes[0]])]
+    return (tensor.rank == 5 and sizes[0] in ([1, 1], sizes[1])
+            and step_of(lies(p, tensor), pair) is not None)
 
 
 def image(desc: TensorDesc, pair: tuple) -> TensorDesc:
     """A volume with both dims as one."""
     outer, inner = pair
-    step = desc.strides[inner if desc.dims[inner] > 1 else outer]
     dims, strides = list(desc.dims), list(desc.strides)
-    dims[outer], strides[outer] = dims[outer] * dims[inner], step
+    dims[outer], strides[outer] = dims[outer] * dims[inner], step_of(desc, pair)
     del dims[inner], strides[inner]
     return TensorDesc(desc.dtype, dims, strides)
 
@@ -107,8 +111,8 @@ class Folded(InnerConv):
         images = [p.operands[name] for name in p.op.parts[::2]]
         tail = {u for node in p.behind for u in (*node.reads, *node.writes)} - {d.uid for d in images}
         return [pair for pair, dims in ((IMAGES, (0,)), (PIXELS, (1, 2))) if is_still(p.op, taps, dims)
-                and all(d.is_virtual or joins(d.desc, pair) for d in images)
-                and all(folds(p.graph.tensors[u], p.operands[p.op.writes[0]], pair) for u in tail)]
+                and all(step_of(lies(p, d), pair) is not None for d in images)
+                and all(folds(p, p.graph.tensors[u], pair) for u in tail)]
 
     @once_per_match
     def nested(self, p) -> Match:
@@ -118,7 +122,7 @@ class Folded(InnerConv):
         kept = [0, 1, *(2 + i for i in KEPT[pair])]
         window = TensorDesc(w.dtype, [w.dims[i] for i in kept], [w.strides[i] for i in kept])
         used = {u for node in (core, *p.behind) for u in (*node.reads, *node.writes)} - {w.uid}
-        others = [d.replace(desc=image(d.desc, pair)) for d in map(p.graph.tensors.get, used)]
+        others = [d.replace(desc=image(lies(p, d), pair)) for d in map(p.graph.tensors.get, used)]
         return match_of(p, [core, *p.behind], w.replace(desc=window), *others,
                         is_core=lambda node: node is core)
 
